@@ -40,9 +40,9 @@ class Always:
         """Learn nothing."""
 
 
-def live() -> ChampionChallenger:
+def live(**settings: Any) -> ChampionChallenger:
     """Two models that were fitted on the tame frame."""
-    return ChampionChallenger(MODELS, HarmBudget(0.1, 2.0), horizon=80, random_state=0)
+    return ChampionChallenger(MODELS, HarmBudget(0.1, 2.0), horizon=80, random_state=0, **settings)
 
 
 def judged(X: Any, y: Any) -> Any:
@@ -78,6 +78,7 @@ def examples(X: Any, y: Any) -> Any:
 DOORS = {
     "ChampionChallenger": judged,
     "ChampionChallenger.predict": lambda X, y: live().predict(X),
+    "LiveChampion.predict": lambda X, y: live(feedback="live").predict(X),
     "replay_losses": lambda X, y: replay_losses(MODELS, [(X, y)]),
     "RiverExperts": examples,
     "error_rate": lambda X, y: error_rate(y, y),

@@ -34,7 +34,7 @@ class ErrorsTested:
     >>> tested.n, tested.disagreements, tested.refuted
     (10, 1, False)
     >>> [round(end, 3) for end in tested.interval]
-    [0.001, 0.333]
+    [0.001, 0.334]
     """
 
     n: int

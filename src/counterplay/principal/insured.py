@@ -133,7 +133,7 @@ def insured(
     >>> oracle = LinearContractOracle(game, np.linspace(0, 1, 21), horizon=400)
     >>> states = np.random.default_rng(7).integers(0, 2, 400)
     >>> run = insured(StableMechanism(oracle, random_state=0), 0.6, ContextualSwapAgent(), states)
-    >>> abs(run.arm.mean() - 0.2) < 0.1
+    >>> bool(abs(run.arm.mean() - 0.2) < 0.1)
     True
     """
     game = mechanism.game

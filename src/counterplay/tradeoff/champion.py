@@ -360,7 +360,7 @@ class ChampionChallenger(Stateful):
     def predict(self, X: Any) -> Any:
         """Return the predictions of the live model; columns of a frame are matched by name."""
         models = [FittedModel.of(model) for model in self._require_models()]
-        live = models[self._live]
+        live = models[self.current]
         return live.predict(live.table(batch_table(models, X), extra="drop"))
 
     def observe(self, X: Any, y: Any) -> int:
@@ -380,7 +380,7 @@ class ChampionChallenger(Stateful):
 
     def predict_one(self, x: Any) -> Any:
         """Return the live model's prediction for one example, for models such as river's."""
-        return self._require_models()[self._live].predict_one(x)
+        return self._require_models()[self.current].predict_one(x)
 
     def observe_one(self, x: Any, y: Any) -> int:
         """Judge all models on one example, then let each of them learn from it.
