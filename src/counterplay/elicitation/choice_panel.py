@@ -72,7 +72,7 @@ class ChoicePanel:
         table = Table.of(frame, what="the panel")
         if table.names is None:
             raise InvalidInputError("the panel must be a frame with named columns")
-        if isinstance(attributes, str) or not attributes:
+        if isinstance(attributes, str) or len(attributes) == 0:
             raise InvalidInputError("attributes must be a list of at least one column")
         names = list(table.names)
         for column in (person, task, alternative, chosen, *attributes):

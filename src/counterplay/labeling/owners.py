@@ -43,4 +43,9 @@ def _check_all_owned(owners: Any) -> None:
 
 
 def _is_list(entry: Any) -> bool:
-    return isinstance(entry, list | tuple | range | np.ndarray | pd.Index) and np.ndim(entry) == 1
+    if not isinstance(entry, list | tuple | range | np.ndarray | pd.Index):
+        return False
+    try:
+        return np.ndim(entry) == 1
+    except ValueError:  # ragged, or a list that holds itself
+        return False
