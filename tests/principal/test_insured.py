@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.principal import (
     ContextualSwapAgent,
     LinearContractGame,
     LinearContractOracle,
     StableMechanism,
 )
-from counterplay.principal.lab import insured, running_mean_limits
+from counterplay.principal.lab import betting_limits, insured, running_mean_limits
 
 GAME = LinearContractGame([[0, 0], [0.3, 0.5], [0.4, 1]], [0, 0.08, 0.25])
 
@@ -63,3 +66,10 @@ def test_limits_of_running_means_hold_when_means_move():
 def test_the_picture_has_both_arms():
     axes = run(0, 0.95, 440).plot()
     assert [line.get_label() for line in axes.lines[:2]] == ["advice", "stable mechanism"]
+
+
+@pytest.mark.parametrize("limits", [betting_limits, running_mean_limits])
+def test_values_outside_of_the_range_are_refused_and_not_clipped(limits: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"values must be in \[0, 1\]"):
+        limits(np.array([0.5, 1.5]), 0.0, 1.0)
+    assert limits(np.array([2.0, 2.0]), 2.0, 2.0) == (2.0, 2.0)

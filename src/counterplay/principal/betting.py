@@ -46,15 +46,9 @@ def betting_limits(
     >>> bool(low < 0.5 < high), bool(high - low < 0.25)
     (True, True)
     """
-    x = check_float_array(values, "values", ndim=1)
-    a, b = check_real(low, "low"), check_real(high, "high", low=low)
-    check_open_fraction(level, "level")
-    room = 1e-9 * max(abs(a), abs(b), 1e-300)
-    if x.size and (x.min() < a - room or x.max() > b + room):
-        raise InvalidInputError(f"values must be in [{a:g}, {b:g}]")
-    if x.size == 0 or b - a <= room:
+    z, a, b = _in_unit(values, low, high, level)
+    if z.size == 0:
         return a, b
-    z = np.clip((x - a) / (b - a), 0.0, 1.0)
     left = _refuted_below(z, 1.0 - level)
     right = 1.0 - _refuted_below(1.0 - z, 1.0 - level)
     return a + (b - a) * left, a + (b - a) * max(right, left)
@@ -111,12 +105,9 @@ def running_mean_limits(
     >>> bool(low < 0.5 < high), bool(high - low < 0.2)
     (True, True)
     """
-    x = check_float_array(values, "values", ndim=1)
-    a, b = check_real(low, "low"), check_real(high, "high", low=low)
-    check_open_fraction(level, "level")
-    if x.size == 0 or b <= a:
+    z, a, b = _in_unit(values, low, high, level)
+    if z.size == 0:
         return a, b
-    z = np.clip((x - a) / (b - a), 0.0, 1.0)
     n = np.arange(1, z.size + 1)
     guess = (0.5 + np.concatenate([[0.0], np.cumsum(z)[:-1]])) / n
     variance = float(((z - guess) ** 2).sum())
@@ -128,3 +119,18 @@ def running_mean_limits(
 
 
 _RATES = np.array([0.8, 0.6, 0.4, 0.25, 0.15, 0.08, 0.04, 0.02])
+
+
+def _in_unit(
+    values: FloatArray, low: float, high: float, level: float
+) -> tuple[FloatArray, float, float]:
+    """Values moved to [0, 1], none if the range is a point, and the range; refuse any outside."""
+    x = check_float_array(values, "values", ndim=1)
+    a, b = check_real(low, "low"), check_real(high, "high", low=low)
+    check_open_fraction(level, "level")
+    room = 1e-9 * max(abs(a), abs(b), 1e-300)
+    if x.size and (x.min() < a - room or x.max() > b + room):
+        raise InvalidInputError(f"values must be in [{a:g}, {b:g}]")
+    if b - a <= room:
+        return x[:0], a, b
+    return np.clip((x - a) / (b - a), 0.0, 1.0), a, b
