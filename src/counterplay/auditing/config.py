@@ -30,6 +30,8 @@ Word = Annotated[str, Meta(min_length=1, max_length=1000)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=10_000)]
 Price = Annotated[float, Meta(ge=0.0, le=1e12)]
 Value = str | bool | int | float
+Values = Annotated[tuple[Value, ...], Meta(min_length=1, max_length=1000)]
+Codes = Annotated[tuple[float, ...], Meta(max_length=100)]
 Seconds = Annotated[float, Meta(ge=1.0, le=7 * 86_400.0)]
 
 
@@ -41,8 +43,8 @@ class DataSettings(Record, frozen=True):
         None
     )
     rows: Literal["heldout", "training", "unknown"] = "unknown"
-    special_codes: dict[str, Annotated[tuple[float, ...], Meta(max_length=100)]] = {}
-    classes: dict[str, Value] = {}
+    special_codes: dict[str, Codes] = msgspec.field(default_factory=dict)
+    classes: dict[str, Value] = msgspec.field(default_factory=dict)
 
 
 class ColumnSettings(Record, frozen=True):
@@ -183,8 +185,8 @@ class Config(Record, frozen=True):
     confirmed: bool = True
     data: DataSettings = DataSettings()
     columns: ColumnSettings = ColumnSettings()
-    moves: dict[str, Any] = {}
-    movable: Annotated[dict[str, Any], Meta(max_length=1000)] = {}
+    moves: dict[str, Any] = msgspec.field(default_factory=dict)
+    movable: Annotated[dict[str, Any], Meta(max_length=1000)] = msgspec.field(default_factory=dict)
     effort: EffortSettings = EffortSettings()
     costs: CostSettings = CostSettings()
     planted: PlantedSettings = PlantedSettings()
@@ -195,7 +197,7 @@ class Config(Record, frozen=True):
     run: RunSettings = RunSettings()
     gates: GateSettings = GateSettings()
     model: ModelSettings = ModelSettings()
-    section: dict[str, dict[str, Any]] = {}
+    section: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     name: str = "config"
     folder: str = ""
     guesses: tuple[str, ...] = ()
@@ -267,7 +269,7 @@ def _checked(content: Mapping[str, Any], name: str, extra: dict[str, Any]) -> Co
         if key not in tables:
             raise InvalidInputError(_cut(f"{name}: {_unknown(str(key), tables, table=True)}"))
         values[key] = _table(key, given, hints[key], name)
-    config = _built(Config, values | extra, name, "")
+    config: Config = _built(Config, values | extra, name, "")
     _check_budgets(config, name)
     return config
 
