@@ -1,0 +1,10 @@
+"""The sections of the audit, one file each, in the order of the page."""
+
+from __future__ import annotations
+
+from counterplay.auditing.sections.gaming import GamingSection
+from counterplay.auditing.sections.honest import HonestSection
+
+SECTIONS = (HonestSection, GamingSection)
+
+__all__ = ["SECTIONS", "GamingSection", "HonestSection"]
