@@ -1,8 +1,8 @@
 """Do this next: actions in the order of what they surely gain.
 
-Blocking actions come first, then advised ones by the lower end of their gain, then what is not worth
-it now, last the suggestions whose gain was not measured. Gains come credited: each after those that
-are credited before it, so that they add up.
+Blocking actions come first, then advised ones by the lower end of their gain, then what is not
+worth it now, last the suggestions whose gain was not measured. Gains come credited: each after
+those that are credited before it, so that they add up.
 """
 
 from __future__ import annotations

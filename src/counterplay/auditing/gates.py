@@ -1,8 +1,8 @@
 """Gates: requirements with three verdicts, because an interval cannot always tell.
 
 ``gamed_money at budget=1 <= best_plain + 20``: a quantity, a place, a comparison, and a sum of
-numbers, ``best_plain`` and ``last``. It passes if every point of the interval satisfies it, fails if
-none does, and is undecided otherwise. What a search found can fail a gate and never pass it; a
+numbers, ``best_plain`` and ``last``. It passes if every point of the interval satisfies it, fails
+if none does, and is undecided otherwise. What a search found can fail a gate and never pass it; a
 certified bound can pass and never fail it. With g gates each interval has the level 1 - 0.05/g.
 """
 

@@ -83,3 +83,36 @@ def takes_raw_texts(model: Any) -> bool:
     if inner is not None and not isinstance(inner, str):
         return takes_raw_texts(inner)
     return hasattr(model, "build_analyzer")
+
+
+class TwoClasses:
+    """A model of several classes, some of them wanted, as one that answers 1 for wanted, else 0.
+
+    Parameters
+    ----------
+    model
+        The fitted model.
+    wanted
+        Its wanted classes.
+    names
+        Columns it is called with.
+    """
+
+    def __init__(self, model: Any, wanted: tuple[Any, ...], names: tuple[str, ...]) -> None:
+        self.model = model
+        self.wanted = wanted
+        self.classes_ = np.array([0, 1])
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return 1 for rows with a wanted answer."""
+        answers = np.asarray(self.model.predict(X)).tolist()
+        return np.array([int(answer in self.wanted) for answer in answers], dtype=np.int64)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the chances of the two."""
+        chances = np.asarray(self.model.predict_proba(X), dtype=np.float64)
+        places = [k for k, c in enumerate(self.model.classes_) if c in self.wanted]
+        wanted = chances[:, places].sum(axis=1)
+        return np.column_stack([1 - wanted, wanted])
