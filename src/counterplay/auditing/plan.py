@@ -20,12 +20,13 @@ import numpy as np
 import pandas as pd
 
 import counterplay
-from counterplay.auditing.allotment import Allotment, allot
+from counterplay.auditing.allotment import SPARE, Allotment, allot
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.pilot import measure
 from counterplay.auditing.section import Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
+from counterplay.core.threads import one_thread
 from counterplay.errors import CounterplayError, StoreError
 from counterplay.tables import fingerprint
 from counterplay.tables.cells import shown
@@ -112,7 +113,8 @@ def run_plan(
     chosen = _chosen(sections)
     with AuditStore(store) as kept:
         run = _Running(context, chosen, kept, progress or _silent, started, float(time_budget))
-        return run.run(plan)
+        with one_thread():  # sums must not depend on the number of workers
+            return run.run(plan)
 
 
 def _chosen(sections: Any) -> list[Section]:
@@ -234,7 +236,7 @@ class _Running:
         ]
         note = ""
         if batches and not self.interrupted:
-            limit = self._limit(planned_s) if clock else np.inf
+            limit = self._limit(name, allotted) if clock else np.inf
             try:
                 note = self._batches(section, stage, batches, n, limit)
             except KeyboardInterrupt:
@@ -254,10 +256,13 @@ class _Running:
         )  # fmt: skip
         return reached
 
-    def _limit(self, planned: float) -> float:
-        """Return the moment at which a stage must stop."""
-        now = time.perf_counter()
-        return min(now + OVER * max(planned, 1.0), self.started + TOTAL * self.budget)
+    def _limit(self, name: str, allotted: Allotment) -> float:
+        """Return when a stage must stop: at twice its plan, later if nobody else needs the time."""
+        names = list(allotted.seconds)
+        later = sum(allotted.seconds[other] for other in names[names.index(name) + 1 :])
+        twice = time.perf_counter() + OVER * max(allotted.seconds[name], 1.0)
+        spare = self.started + SPARE * self.budget - later
+        return min(max(twice, spare), self.started + TOTAL * self.budget)
 
     def _batches(
         self, section: Section, stage: Stage, batches: list[Any], n: int, limit: float
@@ -312,7 +317,13 @@ def _run_batches(context: Context, stage: Stage, batches: list[Any]) -> list[Any
     from joblib import Parallel, delayed
 
     workers = Parallel(n_jobs=context.jobs)
-    return list(workers(delayed(stage.run)(context, items) for items in batches))
+    return list(workers(delayed(_alone)(stage, context, items) for items in batches))
+
+
+def _alone(stage: Stage, context: Context, items: Any) -> Any:
+    """Run one batch in a worker, on one thread like everywhere."""
+    with one_thread():
+        return stage.run(context, items)
 
 
 def section_keys(context: Context, sections: Sequence[Section]) -> dict[str, str]:

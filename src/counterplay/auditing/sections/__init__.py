@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from counterplay.auditing.sections.gaming import GamingSection
 from counterplay.auditing.sections.honest import HonestSection
+from counterplay.auditing.sections.planted import PlantedSection
 
-SECTIONS = (HonestSection, GamingSection)
+SECTIONS = (HonestSection, GamingSection, PlantedSection)
 
-__all__ = ["SECTIONS", "GamingSection", "HonestSection"]
+__all__ = ["SECTIONS", "GamingSection", "HonestSection", "PlantedSection"]

@@ -20,11 +20,12 @@ from counterplay.core.validation import IntArray
 from counterplay.strategic import Moves, cheapest_moves
 from counterplay.strategic.best_shown import best_shown
 from counterplay.strategic.cuts import cut_over_budgets
+from counterplay.strategic.fold import LINEAR
 from counterplay.strategic.rethreshold import scoring_model
 from counterplay.tables import Table
 
 NODES = 4000
-BATCH = 500
+MANY, FEW = 1000, 100  # rows of a batch: scores that add up, and searches
 
 
 class GamingSection:
@@ -52,21 +53,26 @@ class GamingSection:
     def stages(self, context: Context) -> list[Stage]:
         """Return cheapest moves, best shown scores, and the model without movable columns."""
         moves_of(context)  # its complaints come before anything is computed
-        n = context.n
-        most = 1 + 4 * (context.template is not None and context.rows != "heldout")
-        levels = len(budgets_of(context))
+        n, levels = context.n, len(budgets_of(context))
+        clones = context.template is not None and (context.rows != "heldout" or not context.given)
+        most, size = 1 + 4 * clones, batch_of(context)
+        parts = size // 5 if clones else size  # rows of one call
+
+        def prepare(pilot: Pilot) -> float:
+            return 20 * pilot.fit(n) if clones else 0.0
+
         found = [
             Stage(
-                name="moves", items=n, n_min=min(n, 200), n_want=n, batch=BATCH, value=1.0,
-                seconds=lambda pilot, m: pilot.search(m, BATCH // 5), run=_moves,
+                name="moves", items=n, n_min=min(n, 200), n_want=n, batch=size, value=1.0,
+                seconds=lambda pilot, m: prepare(pilot) + pilot.search(m, parts), run=_moves,
                 prepare=_prepare,
             )
         ]  # fmt: skip
         if has_score(context.estimator):
             found.append(
                 Stage(
-                    name="shown", items=n, n_min=min(n, 200), n_want=n, batch=BATCH, value=1.0,
-                    seconds=lambda pilot, m: most * levels * pilot.search(m, BATCH // 5),
+                    name="shown", items=n, n_min=min(n, 200), n_want=n, batch=size, value=1.0,
+                    seconds=lambda pilot, m: most * levels * pilot.search(m, parts) / 2,
                     run=_shown, prepare=_prepare,
                 )
             )  # fmt: skip
@@ -111,6 +117,14 @@ def budgets_of(context: Context) -> tuple[float, ...]:
     """Return 0 and the budgets of the config in rising order."""
     given = context.setting("effort", "budgets", [])
     return tuple(sorted({0.0, *(float(b) for b in given)}))
+
+
+def batch_of(context: Context) -> int:
+    """Return the rows of a batch: many where scores add up, few where moves are searched."""
+    model: Any = context.estimator
+    while hasattr(model, "steps") or hasattr(model, "estimator"):
+        model = model.steps[-1][1] if hasattr(model, "steps") else model.estimator
+    return MANY if type(model).__name__ in LINEAR else FEW
 
 
 def has_score(model: Any) -> bool:
