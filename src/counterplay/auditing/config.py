@@ -101,7 +101,7 @@ class CostSettings(Record, frozen=True):
         """The unit of money on the page."""
         if not self.given:
             return "errors per 1,000 decisions"
-        return f"{self.unit} per 1,000 decisions" if self.unit else "per 1,000 decisions"
+        return f"{self.unit or 'cost units'} per 1,000 decisions"
 
 
 class PlantedSettings(Record, frozen=True):
@@ -173,7 +173,7 @@ class Config(Record, frozen=True):
     --------
     >>> config = Config.of({"effort": {"budgets": [0.5, 1, 2]}, "costs": {"false_accept": 5}})
     >>> config.effort.headline, config.costs.page_unit
-    (1.0, 'per 1,000 decisions')
+    (1.0, 'cost units per 1,000 decisions')
     >>> Config.of({"costs": {"false_acept": 5}})
     Traceback (most recent call last):
         ...

@@ -296,7 +296,7 @@ def settings_of(config: Config) -> dict[str, Any]:
     )  # fmt: skip
     tables: dict[str, Any] = {}
     for name, values in config.part(names).items():
-        found = {key: value for key, value in values.items() if value is not None}
+        found = {key: value for key, value in values.items() if value not in (None, "")}
         for key in _FILES.get(name, ()):
             if key in found:
                 found[key] = str(config.path(found[key]))

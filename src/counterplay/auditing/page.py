@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -56,7 +57,12 @@ def render_page(
         lstrip_blocks=True,
     )
     environment.filters.update(
-        inline=inline, quantity=quantity_html, tagged=tagged_html, cell=cell_html, told=duration
+        inline=inline,
+        quantity=quantity_html,
+        tagged=tagged_html,
+        behind=behind_html,
+        cell=cell_html,
+        told=duration,
     )
     script = _asset("audit.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -72,6 +78,7 @@ def render_page(
         bases=BASIS_WORDS,
         sum_line=sum_line(record.actions, record.unit),
         groups=_groups(record),
+        verdicts=_verdicts(record),
         gate_line=gate_line,
         assumptions=_assumptions(record),
     )
@@ -119,14 +126,23 @@ def quantity_html(quantity: Quantity, name: str = "", *, word: bool = True) -> M
         quantity.basis, title, quantity.basis if word else quantity.basis[0]
     )
     named = Markup(' data-name="{}"').format(name) if name else Markup("")
-    return Markup('<span class="q" data-quantity="{}"{}><b>{}</b>{}</span> {}').format(
-        json.dumps(parts, sort_keys=True), named, value, interval, chip
+    inside = Markup("<b>{}</b>").format(value)
+    inside += interval if word else Markup(" ") + chip + interval
+    shown = Markup('<span class="q" data-quantity="{}"{}>{}</span>').format(
+        json.dumps(parts, sort_keys=True), named, inside
     )
+    return shown + Markup(" ") + chip if word else shown
 
 
-def tagged_html(quantity: Quantity, name: str) -> Markup:
-    """Return a number that programs find by its name."""
-    return quantity_html(quantity, name)
+def behind_html(finding: Finding) -> Markup:
+    """Return the number behind a sentence; its basis alone where the sentence says the number."""
+    quantity = finding.quantity
+    if quantity is None:
+        return Markup("")
+    full = quantity_html(quantity)
+    if number_text(quantity.value, quantity.unit) not in finding.sentence:
+        return full
+    return Markup(re.sub(r"><b>.*</span> <abbr", "></span> <abbr", str(full)))  # our own markup
 
 
 def cell_html(cell: Any) -> Markup:
@@ -183,6 +199,11 @@ def _all_findings(record: AuditRecord) -> list[Finding]:
 
 def _assumptions(record: AuditRecord) -> list[str]:
     return list(dict.fromkeys(a for section in record.sections for a in section.assumptions))
+
+
+def _verdicts(record: AuditRecord) -> list[tuple[str, int]]:
+    counts = Counter(gate.verdict for gate in record.gates)
+    return [(word, counts[word]) for word in ("fail", "undecided", "pass") if counts[word]]
 
 
 def _groups(record: AuditRecord) -> dict[str, list[Any]]:

@@ -45,14 +45,14 @@ def chart_svg(chart: Chart, *, title: str, alt: str, prefix: str) -> Markup:
         Prefix of identifiers, different for each picture of a page.
     """
     bars = sum(len(s.x) for s in chart.series if s.style == "bars")
-    height = 3.1 if not chart.horizontal else min(5.0, 1.2 + 0.32 * min(bars, _MOST_BARS))
+    height = 2.9 if not chart.horizontal else min(5.0, 1.2 + 0.32 * min(bars, _MOST_BARS))
     return drawing_svg(
         lambda ax: draw_chart(chart, ax), title=title, alt=alt, prefix=prefix, height=height
     )
 
 
 def drawing_svg(
-    draw: Callable[[Axes], None], *, title: str, alt: str, prefix: str, height: float = 3.1
+    draw: Callable[[Axes], None], *, title: str, alt: str, prefix: str, height: float = 2.9
 ) -> Markup:
     """Return what a function draws on axes as inline SVG."""
     import matplotlib
@@ -62,7 +62,7 @@ def drawing_svg(
         "svg.fonttype": "none",
         "text.parse_math": False,
         "svg.hashsalt": prefix,
-        "font.size": 9,
+        "font.size": 8.5,
         "font.family": "sans-serif",
         "text.color": _INK,
         "axes.labelcolor": _INK,
@@ -77,7 +77,7 @@ def drawing_svg(
         "axes.prop_cycle": cycler(color=_SERIES),
     }
     with figure_style(), matplotlib.rc_context(style):
-        figure, (ax,) = panels(1, width=5.2, height=height)
+        figure, (ax,) = panels(1, width=4.5, height=height)
         figure.patch.set_alpha(0)
         ax.patch.set_alpha(0)
         ax.set_axisbelow(True)
@@ -104,7 +104,7 @@ def draw_chart(chart: Chart, ax: Axes, colors: Sequence[str] = _SERIES) -> None:
     named = [s for s in chart.series if s.label and s.style != "mark"]
     if len(named) > 1 or any(s.style == "dashed" for s in named):
         ax.legend(
-            fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.1
+            fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.1
         )
 
 

@@ -124,14 +124,14 @@ def number_text(value: float, unit: str) -> str:
 
     Examples
     --------
-    >>> number_text(0.70449, "share"), number_text(1234.4, "marks"), number_text(-0.25, "days")
-    ('0.704', '1,234', '-0.25')
+    >>> number_text(0.70449, "share"), number_text(-1234.4, "marks"), number_text(0.25, "days")
+    ('0.704', '-1,234', '0.25')
     """
     if unit == "share":
         return f"{value:.3f}"
-    if value == round(value) or abs(value) >= 100:
-        return f"{value:,.0f}".replace("-0", "0") if round(value) == 0 else f"{value:,.0f}"
-    return f"{value:,.3g}" if abs(value) < 10 else f"{value:,.1f}"
+    if value == round(value) or abs(value) >= 9.95:
+        return f"{round(value):,}"
+    return f"{value:.3g}"
 
 
 def quantity_key(name: str, at: Mapping[str, Any] | None = None) -> str:

@@ -279,7 +279,7 @@ class _progress:
         self._bar.__exit__(*error)
 
     def _told(self, text: str, done: int, total: int) -> None:
-        if total <= 0:
+        if total <= 0 or text.startswith("Plan:"):
             self._display.console.print(text, markup=False, highlight=False)
             return
         if text not in self._tasks:
