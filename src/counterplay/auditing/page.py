@@ -59,7 +59,6 @@ def render_page(
     environment.filters.update(
         inline=inline,
         quantity=quantity_html,
-        tagged=tagged_html,
         behind=behind_html,
         cell=cell_html,
         told=duration,
