@@ -161,7 +161,7 @@ class _Running:
                     stages[section.name] = section.stages(self.context)
         allotted, clock = self._allotted(stages, plan)
         estimate = allotted.sentence(self.budget) if clock else "An earlier plan, without a clock."
-        self.progress(estimate, 0, 1)
+        self.progress(estimate, 0, 0)
         try:
             for section in self.sections:
                 if section.name in stages and section.name not in self.failed:
@@ -186,7 +186,8 @@ class _Running:
         stored = self.store.noted(whole, "plan")
         if stored is not None and set(stored["items"]) == set(named):
             return Allotment(stored["items"], stored["seconds"], stored["short"]), True
-        pilot = measure(self.context, self.budget, started=self.started)
+        moves = "gaming" in stages
+        pilot = measure(self.context, self.budget, started=self.started, moves=moves)
         left = self.budget - (time.perf_counter() - self.started)
         found = allot(named, pilot, left)
         self.store.note(whole, "plan", {"items": found.items, "seconds": found.seconds,
