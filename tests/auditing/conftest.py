@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import counterplay
 
 
-def make_loans(n: int = 240, seed: int = 0) -> pd.DataFrame:
+def loans_of(n: int = 240, seed: int = 0) -> pd.DataFrame:
     """Loans with numbers, categories, holes, a group, and an outcome that is not 0/1."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
@@ -64,13 +64,18 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
+def make_loans() -> Any:
+    return loans_of
+
+
+@pytest.fixture(scope="session")
 def loans() -> pd.DataFrame:
-    return make_loans()
+    return loans_of()
 
 
 @pytest.fixture(scope="session")
 def loan_model() -> Any:
-    train = make_loans(300, seed=1)
+    train = loans_of(300, seed=1)
     return make_model().fit(train.drop(columns="outcome"), train["outcome"])
 
 
