@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -341,8 +342,17 @@ def section_keys(context: Context, sections: Sequence[Section]) -> dict[str, str
     keys = {}
     for section in sections:
         mine = {name: context.settings.get(name) for name in section.reads}
+        mine["files"] = [_file_digest(part) for part in mine.values()]
         keys[section.name] = _hashed([section.name, section.version, mine, common])
     return keys
+
+
+def _file_digest(part: Any) -> str:
+    """Return the digest of the file that a table of the config names; empty if none."""
+    name = part.get("file") if isinstance(part, Mapping) else None
+    if name is None or not Path(name).is_file():
+        return ""
+    return hashlib.sha256(Path(name).read_bytes()).hexdigest()
 
 
 def _hashed(value: Any) -> str:

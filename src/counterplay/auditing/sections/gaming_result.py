@@ -310,8 +310,8 @@ class Words:
             how = ", mostly by changing " + " and ".join(name for name, _, _ in movers[:2])
         found = "" if gamed.exact else "at least "
         sentence = (
-            f"If people spend {self.budget:g} ({unit}), {which} costs {gamed.money}: {found}{more:,} "
-            f"more false accepts{how}."
+            f"If people spend {self.budget:g} ({unit}), {which} costs {gamed.money}: "
+            f"{found}{more:,} more false accepts{how}."
         )
         return Finding(
             name="gamed", sentence=sentence,
