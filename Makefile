@@ -7,7 +7,7 @@ JOBS ?= 2
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz test-slow lint bench docs hashes clean
+.PHONY: help demo test coverage fuzz test-slow lint bench docs hashes clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +34,11 @@ $(VENV)/slow: $(VENV)/dev
 demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
-test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage; builds the site, too
-	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
+test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples; builds the site, too
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims
+
+coverage: $(VENV)/dev ## the same tests, slower, with a table of lines that none of them runs
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
 	  --cov --cov-report=term:skip-covered
 
 fuzz: $(VENV)/dev ## hostile inputs, states, stores, replies and kills; prints the table of failures

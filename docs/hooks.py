@@ -1,6 +1,6 @@
 """Builds the parts of the site that follow from the repository itself.
 
-The navigation lists the pages that exist. Generated pages: one API page per package, the map from
+The navigation lists the pages that exist. Generated pages: an index of the names of each package, a page per name, the map from
 claims to tests, the gallery of study figures, contributing, security and changelog. In written
 pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
 `<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
@@ -49,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Glossary": "glossary.md"},
             ]
         },
-        {"Reference": [{name: f"api/{name}.md"} for name in pages.api_packages()]},
+        {"Reference": [{name: f"api/{name}/index.md"} for name in pages.api_packages()]},
         {
             "Project": [
                 {"Extending": "extending.md"},
@@ -95,7 +95,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Turn the few reStructuredText habits of docstrings into HTML."""
     if not page.file.src_uri.startswith("api/"):
         return html
-    html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)", r"\1", html)
+    html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)(?:~[\w.]*\.)?", r"\1", html)
     return html.replace("::</p>", ":</p>")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import fcntl
 import functools
 import importlib.util
+import os
 import pkgutil
 import re
 import sys
@@ -92,11 +94,18 @@ def test_sketches_only_import(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once for all workers of the run: the first one builds, the others wait."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
-    folder = tmp_path_factory.mktemp("site")
-    run_python(["-m", "mkdocs", "build", "--strict", "-d", str(folder)], ROOT, 300)
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "site"
+    with (shared / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "site.done").exists():
+            run_python(["-m", "mkdocs", "build", "--strict", "-d", str(folder)], ROOT, 600)
+            (shared / "site.done").touch()
     return folder
 
 
@@ -131,11 +140,25 @@ def test_pages_load_nothing_from_the_network(site: Path) -> None:
         assert "fonts.googleapis" not in path.read_text(encoding="utf-8")
 
 
-def test_reference_shows_public_names(site: Path) -> None:
-    html = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
+def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
+    index = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
     for name in ("Dataset", "fetch", "list_datasets", "load"):
-        assert f'id="counterplay.datasets.{name}"' in html
-    assert ":class:" not in html
+        page = (site / "api" / "datasets" / name / "index.html").read_text(encoding="utf-8")
+        assert f'id="counterplay.datasets.{name}"' in page
+        assert ":class:" not in page
+        assert f'href="{name}/"' in index
+    assert (site / "api" / "tradeoff" / "bounds.hedge_regret" / "index.html").exists()
+
+
+def test_g7_the_index_says_in_one_line_what_a_name_is() -> None:
+    for package in pages.api_packages():
+        made = pages.api_pages(package)
+        index = made[f"api/{package}/index.md"]
+        rows = re.findall(r"^\| \[`(\w+)`\]\(([^)]+)\) \| (.*) \|$", index, flags=re.MULTILINE)
+        assert len(rows) == len(made) - 1
+        for name, target, line in rows:
+            assert line, f"{package}: {name} has no summary"
+            assert f"api/{package}/{target}" in made, name
 
 
 def test_claims_are_found_without_importing(tmp_path: Path) -> None:
