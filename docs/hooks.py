@@ -1,9 +1,10 @@
 """Builds the parts of the site that follow from the repository itself.
 
-The navigation lists the pages that exist. Generated pages: an index of the names of each package, a page per name, the map from
-claims to tests, the gallery of study figures, contributing, security and changelog. In written
-pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
-`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
+The navigation lists the pages that exist. Generated pages: an index of the names of each package
+with a page per name, a page per example, the map from claims to tests, the figures of the studies,
+contributing, security and changelog. In written pages, `<!-- generated: NAME -->` is replaced by a
+table, and what stands between `<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is
+part of the library.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
-                {"Gallery": "gallery.md"},
+                {"Examples": "examples/index.md"},
+                {"Figures of the studies": "gallery.md"},
                 {"Other libraries": "comparison.md"},
             ]
         },

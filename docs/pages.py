@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
 from collections import defaultdict
 from functools import cache
@@ -13,6 +14,7 @@ from counterplay.claims import Claim, claim_tests, parse_claims
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterplay"
 BOOK = ROOT / "docs" / "theory"
+SHOWN = ROOT / "docs" / "examples"  # what the examples print and draw (docs/render_examples.py)
 _HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
 ROOMS = ("bounds", "instances", "lab")
@@ -45,6 +47,7 @@ def api_packages() -> list[str]:
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
     found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
+    found |= example_pages()
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -219,9 +222,9 @@ def summary_line(module: str, name: str) -> str:
     body = list(_parse(path).body)
     body += [node for part in body if isinstance(part, ast.If) for node in part.body]
     for node, after in zip(body, [*body[1:], None], strict=True):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            if line := _first_line(ast.get_docstring(node)):  # an overload has none
-                return line
+        is_it = isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+        if is_it and (line := _first_line(ast.get_docstring(node))):  # an overload has none
+            return line
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
             return _constant_line(path, node, after)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counterplay"):
@@ -371,9 +374,9 @@ def source_link(source: str) -> str:
     return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
 
 
-def breakable(html: str) -> str:
+def breakable(page: str) -> str:
     """Return a page in which names in code may be broken after a separator, and nowhere else."""
-    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
+    parts = re.split(r"(<pre.*?</pre>)", page, flags=re.DOTALL)
     parts[::2] = [
         re.sub(r"(?<=<code>)[^<]{16,}(?=</code>)", _break_name, part) for part in parts[::2]
     ]
@@ -400,6 +403,43 @@ def _claim_studies() -> dict[str, list[str]]:
             for claim in study.claims:
                 found[claim].append(f"{area.name}/{study.name}")
     return found
+
+
+def examples() -> list[Path]:
+    """Return the example scripts, in the order of the areas."""
+    order = {name: place for place, name in enumerate(SITUATIONS)}
+    found = (ROOT / "examples").glob("*.py")
+    return sorted(found, key=lambda path: (order.get(path.stem.split("_")[0], 99), path.stem))
+
+
+def example_pages() -> dict[str, str]:
+    """Return the gallery of examples and one page per script: its story, code, output, picture."""
+    cards = []
+    found = {}
+    for script in examples():
+        source = script.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        story = ast.get_docstring(tree) or ""
+        title, _, rest = story.partition("\n\n")
+        title = " ".join(title.split()).rstrip(".")
+        code = "\n".join(source.splitlines()[tree.body[0].end_lineno or 0 :]).strip("\n")
+        output = (SHOWN / f"{script.stem}.txt").read_text(encoding="utf-8").strip("\n")
+        pictures = sorted(path.name for path in SHOWN.glob(f"{script.stem}*.png"))
+        parts = [f"# {title}", rest, f"`python examples/{script.name}`"]
+        parts += [f"![{title}]({name})" for name in pictures]
+        parts += ["## The script", f"```python\n{code}\n```"]
+        parts += ["## What it prints", f"```text\n{output}\n```"]
+        found[f"examples/{script.stem}.md"] = "\n\n".join(part for part in parts if part) + "\n"
+        image = f'<img src="{pictures[0]}" alt="">' if pictures else ""
+        cards.append(
+            f'<a class="card" href="{script.stem}/">{image}<span>{html.escape(title)}</span></a>'
+        )
+    intro = (
+        "# Examples\n\nEach page is a script of the folder `examples` that runs as it is, with "
+        "what it prints and draws. All of them use data that come with scikit-learn."
+    )
+    grid = "\n".join(['<div class="cards">', *cards, "</div>"])
+    return {"examples/index.md": f"{intro}\n\n{grid}\n", **found}
 
 
 def figures() -> dict[str, Path]:
