@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import page_code
 import pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -31,6 +32,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.nav = [
         {"Home": "index.md"},
         {"Getting started": "getting-started.md"},
+        {
+            "Tutorials": [
+                "tutorials/index.md",
+                {"A data scientist with a table": "tutorials/data-scientist.md"},
+                {"A Flower engineer": "tutorials/flower-engineer.md"},
+                {"A coordinator of a campaign": "tutorials/coordinator.md"},
+                {"A researcher": "tutorials/researcher.md"},
+            ]
+        },
         {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
             "Using it": [
@@ -82,6 +92,8 @@ def _short(name: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
     for uri, content in pages.generated().items():
+        files.append(File.generated(config, uri, content=content))
+    for uri, content in page_code.notebooks().items():
         files.append(File.generated(config, uri, content=content))
     for uri, path in pages.figures().items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))

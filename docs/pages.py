@@ -17,7 +17,7 @@ BOOK = ROOT / "docs" / "theory"
 SHOWN = ROOT / "docs" / "examples"  # what the examples print and draw (docs/render_examples.py)
 _HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
-ROOMS = ("bounds", "instances", "lab")
+MODULES = ("bounds", "instances", "lab")
 
 # In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
@@ -166,18 +166,18 @@ def api_pages(package: str) -> dict[str, str]:
     tree = _parse(folder / "__init__.py")
     objects = _names_from_modules(tree, f"counterplay.{package}")
     names = public_names(tree)
-    rooms = [name for name in names if _is_module(folder, name) and name not in objects]
-    rooms += [room for room in ROOMS if room not in rooms and _is_module(folder, room)]
+    modules = [name for name in names if _is_module(folder, name) and name not in objects]
+    modules += [part for part in MODULES if part not in modules and _is_module(folder, part)]
     found = {}
     parts = [f"# counterplay.{package}", _story(ast.get_docstring(tree) or "")]
-    listed = {"": [name for name in names if name not in rooms]}
-    listed |= {room: _public(_module_file(f"counterplay.{package}.{room}")) for room in rooms}
-    for room, members in listed.items():
-        module = f"counterplay.{package}.{room}".rstrip(".")
-        prefix = f"{room}." if room else ""
-        if room:
+    listed = {"": [name for name in names if name not in modules]}
+    listed |= {part: _public(_module_file(f"counterplay.{package}.{part}")) for part in modules}
+    for part, members in listed.items():
+        module = f"counterplay.{package}.{part}".rstrip(".")
+        prefix = f"{part}." if part else ""
+        if part:
             story = ast.get_docstring(_parse(_module_file(module))) or ""
-            parts += [f"## {package}.{room} {{ #{room} }}", _story(story)]
+            parts += [f"## {package}.{part} {{ #{part} }}", _story(story)]
         lines = ["| name | what it is |", "|---|---|"]
         for name in members:
             page = f"{prefix}{name}.md"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scripts import ROOT, run_python
+from scripts import ROOT, run_python, words
 
 LIMIT_SECONDS = 120  # an example takes less than 20 s on an idle machine
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -25,11 +24,6 @@ def test_example(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     drawn = {path.name for path in tmp_path.glob("*.png")}
     assert drawn == {path.name for path in shown.glob(f"{script.stem}*.png")}
     assert drawn, f"{script.name} draws nothing"
-
-
-def words(output: str) -> list[str]:
-    """The output without numbers, which may differ in the last digit, and without their padding."""
-    return re.sub(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "#", output).split()
 
 
 def test_words_leave_out_numbers_only() -> None:

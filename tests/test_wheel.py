@@ -32,9 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(
-    scope="module", params=["newest", pytest.param("oldest", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=["newest", pytest.param("oldest", marks=pytest.mark.slow)])
 def python(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:

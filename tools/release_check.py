@@ -137,7 +137,7 @@ def source_archive() -> str:
         with tarfile.open(built(".tar.gz")) as archive:
             archive.extractall(folder, filter="data")
         (source,) = Path(folder).iterdir()
-        with environment("build", "hypothesis", "pytest", "polars", "pyarrow") as python:
+        with environment("build", "hypothesis", "pytest", "polars", "pyarrow", "skops") as python:
             run(python, "-m", "build", "--wheel", "--outdir", source / "made", source)
             (wheel,) = (source / "made").glob("*.whl")
             run(python, "-m", "pip", "-q", "install", wheel)
