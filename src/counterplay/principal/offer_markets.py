@@ -27,11 +27,12 @@ from counterplay.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
-Answering = Literal["best", "spiteful", "hedge", "drift"]
-ANSWERING: tuple[Answering, ...] = ("best", "spiteful", "hedge", "drift")
+Answering = Literal["best", "spiteful", "hedge", "exp3", "drift"]
+ANSWERING: tuple[Answering, ...] = ("best", "spiteful", "hedge", "exp3", "drift")
 SPITE = 20.0
 DRIFT = 0.5
 HEDGE_RATE = 2.0
+EXPLORED = 0.1
 _SHARES = np.linspace(0.0, 0.95, 951)
 
 
@@ -104,7 +105,7 @@ class OfferMarket:
 
         seller = Seller(self, answering, random_state=random_state)
         offered = check_float_array(shares, "shares", ndim=1)
-        revenue = [seller.answer(float(s))[1] for s in offered]
+        revenue = [seller.answer(s)[1] for s in offered.tolist()]
         return pd.DataFrame({"commission": offered, "revenue": revenue})
 
 
@@ -134,7 +135,8 @@ class Seller:
         His efforts.
     answering:
         ``best`` response; ``spiteful`` (worst for us among efforts within 20 money of his best);
-        ``hedge`` (learns per offer); ``drift`` (best response while costs rise by half).
+        ``hedge`` (learns per offer and sees what every effort would have earned); ``exp3`` (sees
+        only his own); ``drift`` (best response while costs rise by half).
     horizon:
         Rounds until the drift is complete; it begins with :meth:`begin`.
     random_state:
@@ -175,14 +177,25 @@ class Seller:
         gain = share * market.revenues - (1.0 + self.dearer) * market.costs
         if self.answering == "spiteful":
             mean = float(market.revenues[gain >= gain.max() - SPITE].min())
-        elif self.answering == "hedge":
-            total = self._weights.setdefault(share, np.zeros(gain.size))
-            chance = np.exp(total - total.max())
-            chance /= chance.sum()
-            mean = float(market.revenues[self._choices.choice(gain.size, p=chance)])
-            total += HEDGE_RATE * gain / max(float(np.abs(market.revenues).max()), 1e-300)
+        elif self.answering in ("hedge", "exp3"):
+            mean = self._learned(share, gain)
         else:
             mean = market.response(share, dearer=self.dearer)
         if self._round is not None:
             self._round += 1
         return mean, mean * float(market.noise(self._noise))
+
+    def _learned(self, share: float, gain: FloatArray) -> float:
+        """Mean revenue of the effort drawn by exponential weights of this offer, then learn."""
+        total = self._weights.setdefault(share, np.zeros(gain.size))
+        chance = np.exp(total - total.max())
+        chance /= chance.sum()
+        scaled = gain / max(float(np.abs(self.market.revenues).max()), 1e-300)
+        if self.answering == "exp3":
+            chance = (1.0 - EXPLORED) * chance + EXPLORED / gain.size
+        drawn = int(self._choices.choice(gain.size, p=chance))
+        if self.answering == "exp3":  # only his own effort's gain is seen, weighted by its chance
+            total[drawn] += EXPLORED / gain.size * (1.0 + scaled[drawn]) / chance[drawn]
+        else:
+            total += HEDGE_RATE * scaled
+        return float(self.market.revenues[drawn])

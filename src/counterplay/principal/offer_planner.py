@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
@@ -207,10 +208,8 @@ class OfferPlanner:
     def _isotonic(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         if not self.settings.shaped:
             return values
-        from sklearn.isotonic import isotonic_regression
-
         scaled = weights / weights.max()
-        return np.asarray(isotonic_regression(values, sample_weight=np.maximum(scaled, 1e-12)))
+        return np.asarray(isotonic_regression(values, weights=np.maximum(scaled, 1e-12)).x)
 
     def _below(self) -> tuple[float, float] | None:
         """What lies under the weakest offer: power 0 (a highest price), where nothing is sold."""
