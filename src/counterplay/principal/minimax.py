@@ -55,6 +55,11 @@ class ForecastLottery:
     gap: float
     evaluations: int
 
+    def drawn(self, uniform: float) -> FloatArray:
+        """Return the point that a uniform number draws."""
+        at = int(np.searchsorted(np.cumsum(self.weights), uniform, side="right"))
+        return np.asarray(self.points[min(at, len(self.weights) - 1)])
+
 
 @checked
 def solve_minimax(

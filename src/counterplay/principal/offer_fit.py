@@ -368,7 +368,7 @@ class OfferFit(Report):
         random_state:
             Seed.
         """
-        from counterplay.principal.offer_planner import planner_of
+        from counterplay.principal.plan_start import planner_of
 
         return planner_of(self, rounds, step, explore, at_least, highest, random_state)
 
