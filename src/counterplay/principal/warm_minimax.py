@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.principal.minimax import ForecastLottery, Method, solve_minimax
+from counterplay.principal.minimax import ForecastLottery, Method, minimax_step
 
 
 class WarmMinimax:
@@ -35,19 +35,16 @@ class WarmMinimax:
         seeds = self._seeds
         if first is not None:
             seeds = np.vstack([first, seeds[(seeds != first).any(axis=1)]])
-        return solve_minimax(
-            gain,
-            self.n_outcomes,
-            tolerance,
-            seeds=seeds,
-            near=near,
-            method=self.method,
-            max_evaluations=self.max_evaluations,
+        return minimax_step(
+            gain, self.n_outcomes, tolerance, seeds, near, self.method, self.max_evaluations
         )
 
     def remember(self, point: FloatArray, lottery: ForecastLottery) -> None:
         """Keep the drawn forecast, then the support of the last round that needed several."""
         if len(lottery.points) > 1:
             self._support = lottery.points
+        if not len(self._support):
+            self._seeds = point[None, :].copy()
+            return
         others = self._support[(self._support != point).any(axis=1)]
         self._seeds = np.vstack([point, others])
