@@ -18,6 +18,7 @@ from counterplay.core.validation import (
     FloatArray,
     check_choice,
     check_float_array,
+    check_fraction,
     check_positive_int,
     check_real,
     check_same_shape,
@@ -74,7 +75,8 @@ class OfferMarket:
 
     def response(self, share: float, *, dearer: float = 0.0) -> float:
         """Mean revenue of the best effort at a share; ``dearer`` raises all costs by a part."""
-        gain = share * self.revenues - (1.0 + dearer) * self.costs
+        rate = check_fraction(share, "share")
+        gain = rate * self.revenues - (1.0 + check_real(dearer, "dearer")) * self.costs
         near = gain >= gain.max() - 1e-9
         return float(self.revenues[near].max())
 
@@ -84,7 +86,8 @@ class OfferMarket:
 
     def best_value(self, *, dearer: float = 0.0) -> float:
         """Our money at the best of all shares from 0 to 0.95."""
-        gain = np.multiply.outer(_SHARES, self.revenues) - (1.0 + dearer) * self.costs
+        spent = (1.0 + check_real(dearer, "dearer")) * self.costs
+        gain = np.multiply.outer(_SHARES, self.revenues) - spent
         near = gain >= gain.max(axis=1, keepdims=True) - 1e-9
         return float(((1.0 - _SHARES) * np.where(near, self.revenues, 0.0).max(axis=1)).max())
 
@@ -173,7 +176,7 @@ class Seller:
 
     def answer(self, share: float) -> tuple[float, float]:
         """Return mean and drawn revenue at this share, and go on to the next round."""
-        market = self.market
+        share, market = check_fraction(share, "share"), self.market
         gain = share * market.revenues - (1.0 + self.dearer) * market.costs
         if self.answering == "spiteful":
             mean = float(market.revenues[gain >= gain.max() - SPITE].min())
