@@ -1,7 +1,7 @@
 """Parties that block every step: named, and after a while, if the user wants it, let go.
 
 A party that always claims to stand at its margin can stop a run, and so can an honest one; no log
-can tell the two apart. Source: "Influence" in docs/theory/23-consortium.md.
+can tell the two apart. Source: "Influence" in docs/theory/23-training.md.
 """
 
 from __future__ import annotations

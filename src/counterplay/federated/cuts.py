@@ -4,7 +4,7 @@ For a convex loss an old answer ``(v, F(v), G(v))`` bounds the loss everywhere: 
 F(v) + <G(v), w - v>``, a *cut*. A server that keeps the cut of every party can protect those it did
 not ask in this round. Where a loss is not convex, or a gradient is only the update of an ordinary
 client, the bound needs a slack that grows with the distance from ``v`` and is learned from the
-answers. Source: Theorems A and C in docs/theory/23-consortium.md.
+answers. Source: Theorems A and C in docs/theory/23-training.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Slack = Literal["none", "curvature"]
 CURVATURE = 0.5  # first guess of the curvature that a bound may miss
 LEAST_CURVATURE = 0.05
 FORGET = 0.95  # how fast a large curvature is forgotten, per answer
-NOISE_UP, NOISE_DOWN = 0.3, 0.98  # how fast the linear slack of updates follows what it missed
+DRIFT_UP, DRIFT_DOWN = 0.3, 0.98  # how fast the linear slack of updates follows what it missed
 SCALE_KEPT = 0.7  # of the scale of updates, at every answer
 SCALE_RANGE = (0.2, 5.0)  # of the drop that came over the drop that was predicted
 
@@ -37,7 +37,7 @@ class Cut:
     answer: Answer
     gradient: FloatArray
     curvature: float = CURVATURE
-    noise: float = 0.0
+    drift: float = 0.0
     scale: float = 1.0
 
     def bound(self, w: FloatArray) -> float:
@@ -48,17 +48,17 @@ class Cut:
         """The cut at ``w``, with trackers that learn how far the old one was off."""
         distance = float(np.linalg.norm(w - self.v))
         missed = self.bound(w) - answer.loss
-        curvature, noise = max(FORGET * self.curvature, LEAST_CURVATURE), self.noise
+        curvature, drift = max(FORGET * self.curvature, LEAST_CURVATURE), self.drift
         if distance > 0.0:
             # Curvature: the smallest quadratic that would have made the bound true.
             curvature = max(curvature, 2.0 * missed / distance**2)
-            # Noise: a share of what the linear slack lacked, forgotten slowly.
-            excess = missed / distance - noise
-            noise = noise + NOISE_UP * excess if excess > 0.0 else noise * NOISE_DOWN
+            # Drift: a share of what the linear slack lacked, forgotten slowly.
+            excess = missed / distance - drift
+            drift = drift + DRIFT_UP * excess if excess > 0.0 else drift * DRIFT_DOWN
         if not answer.ordinary:
-            return Cut(w, answer, answer.gradient, curvature, noise, self.scale)
+            return Cut(w, answer, answer.gradient, curvature, drift, self.scale)
         scale = self._rescaled(w, answer)
-        return Cut(w, answer, scale * answer.gradient, curvature, noise, scale)
+        return Cut(w, answer, scale * answer.gradient, curvature, drift, scale)
 
     def _rescaled(self, w: FloatArray, answer: Answer) -> float:
         """The scale of an update, moved towards what would have predicted the drop of the loss."""
@@ -152,6 +152,7 @@ class Cuts:
         return Caution(
             distance=np.array([float(np.linalg.norm(w - c.v)) for c in cuts]),
             curvature=np.where(ordinary, 0.0, curved),
-            noise=np.where(ordinary, [c.noise for c in cuts], told),
+            noise=told,
+            drift=np.where(ordinary, [c.drift for c in cuts], 0.0),
             free=np.array([free(node) for node in nodes]),
         )

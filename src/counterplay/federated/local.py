@@ -212,7 +212,7 @@ def train(
 
     References
     ----------
-    Theorems A to C in docs/theory/23-consortium.md.
+    Theorems A to C in docs/theory/23-training.md.
     """
     objective = parties.objective()
     seed = _seed(random_state)

@@ -34,7 +34,9 @@ class Caution:
     curvature :
         ``H_m`` or its estimate; 0 for convex losses.
     noise :
-        Error of the gradient per unit of distance; 0 for exact gradients.
+        Limit of the error of the gradient; 0 for exact gradients.
+    drift :
+        What the bounds of ordinary clients lack per unit of distance, learned from their answers.
     free :
         Parties that are not protected any more.
     """
@@ -42,17 +44,20 @@ class Caution:
     distance: FloatArray
     curvature: FloatArray
     noise: FloatArray
+    drift: FloatArray
     free: BoolArray
 
     def slack(self, rho: float) -> FloatArray:
         """What to subtract from the bounds so that they hold after a step of length ``rho``."""
         far = self.distance + rho
-        return np.asarray((0.5 * self.curvature * far + self.noise) * far)
+        return np.asarray(
+            (0.5 * self.curvature * far + self.noise) * far + self.drift * self.distance
+        )
 
     @cached_property
     def certain(self) -> bool:
         """Whether the bounds hold as they are."""
-        return not (self.curvature.any() or self.noise.any())
+        return not (self.curvature.any() or self.noise.any() or self.drift.any())
 
 
 @checked(arrays=True)

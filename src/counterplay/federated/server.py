@@ -6,7 +6,7 @@ were not asked are protected, too. Reading is total: an answer that cannot be us
 reason that names the field, and the others go on. Influence is bounded: a vector far longer than
 the usual one is refused or shortened in the mean (never in what protects a party). A subtle liar,
 whose loss is wrong by a tenth, is not noticed.
-Source: Algorithm 5.1 in docs/theory/05-defection.md, docs/theory/23-consortium.md.
+Source: Algorithm 5.1 in docs/theory/05-defection.md, docs/theory/23-training.md.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ class Coordinator:
         if self.buffer_parties:
             many = self.buffer_parties
             first += (f"BatchNorm statistics averaged over {many} parties; GroupNorm avoids this.",)
+        blocked = self._blocking.remarks(self.status, self.roster.name)
         return FederationHistory(
             tuple(self.gauges),
             self.status,
@@ -134,9 +135,15 @@ class Coordinator:
             notes=(*first, *notes),
             guarantee=self.guarantee,
             set_aside={self.roster.name(n): r for n, r in self.roster.aside.items()},
-            remarks=(*self.remarks, *self._blocking.remarks(self.status, self.roster.name)),
+            remarks=(*self.remarks, *self._undone_told(), *blocked),
             **more,
         )
+
+    def _undone_told(self) -> list[str]:
+        if not self.rollbacks:
+            return []
+        some = "1 period" if self.rollbacks == 1 else f"{self.rollbacks} periods"
+        return [f"{some} fell too little and were replaced by one full step each."]
 
     @property
     def guarantee(self) -> str:

@@ -4,7 +4,7 @@ For convex losses the linearised condition "agent m stays above eps_m + delta" i
 each round solves ``min |s + eta * mean G|^2  s.t.  G s >= b``, a quadratic program with one dual
 variable per agent. An old answer of an agent that was not asked bounds its loss just as well.
 Source: Proposition 5.F in docs/theory/05-defection.md, Theorems A to C in
-docs/theory/23-consortium.md.
+docs/theory/23-training.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SafeStep:
 
     References
     ----------
-    Proposition 5.F in docs/theory/05-defection.md, Theorem A in docs/theory/23-consortium.md.
+    Proposition 5.F in docs/theory/05-defection.md, Theorem A in docs/theory/23-training.md.
     """
 
     protects: ClassVar[bool] = True
