@@ -31,7 +31,7 @@ AREA = Area(
         "Run a `Campaign`: no party answers more questions than alone, and the labels come with a "
         "certificate from an audit of random items."
     ),
-    start="counterplay campaign init scans.csv --owner clinic --classes benign,malignant -o camp.jsonl",
+    start="counterplay campaign init scans.csv --owner clinic --classes yes,no -o camp.jsonl",
     picture="cost-of-greed/cost-of-greed",
     studies=(
         trees.STUDY,
