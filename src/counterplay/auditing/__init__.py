@@ -43,7 +43,22 @@ _WHERE = {
     "Grid": "findings",
 }
 
-__all__ = list(_WHERE)
+__all__ = [
+    "Action",
+    "Audit",
+    "Config",
+    "Context",
+    "Figure",
+    "Finding",
+    "Gate",
+    "Grid",
+    "Missing",
+    "Quantity",
+    "Section",
+    "SectionResult",
+    "Stage",
+    "audit",
+]
 
 
 def __getattr__(name: str) -> Any:
