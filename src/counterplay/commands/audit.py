@@ -44,7 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit your own model and data. First: counterplay audit init DATA. Then: counterplay "
     "audit MODEL DATA --config audit.toml. All options: counterplay audit MODEL DATA --help.",
-    epilog="MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none.",
+    epilog="MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none. "
+    "Example: counterplay audit model.skops loans.csv --config audit.toml",
 )
 
 Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: audit.toml.")]
