@@ -278,3 +278,12 @@ def test_help_is_quick_to_import() -> None:
     assert module.returncode == 0
     assert module.stdout == done.stdout
     assert "init" in module.stdout
+
+
+def test_the_demo_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterplay.auditing import demo
+
+    short = demo.demo_audit(sections=["honest"])
+    monkeypatch.setattr(demo, "demo_audit", lambda told: short)
+    assert run(["audit", "demo", "-o", str(tmp_path / "page.html")]) == 0
+    assert "mean radius" in (tmp_path / "page.html").read_text()

@@ -1,8 +1,8 @@
 """``counterplay audit MODEL DATA``: a model and a table in, one page and one exit code out.
 
-The first word ``init``, ``check`` or ``show`` is a command of its own; anything else is the model
-(a file of such a name: ``./init``). Exit codes: 0 all gates pass, 3 one fails, 4 none fails and one
-is undecided, 2 a mistake of the user, 1 a section failed, 130 interrupted.
+The first word ``init``, ``check``, ``show`` or ``demo`` is a command of its own; anything else is
+the model (a file of such a name: ``./init``). Exit codes: 0 all gates pass, 3 one fails, 4 none
+fails and one is undecided, 2 a mistake of the user, 1 a section failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -206,6 +206,20 @@ def show(
         typer.echo(f"{record.name} was changed after it was written", err=True)
     write_atomic(target, render_page(stored))
     typer.echo(f"wrote {target}")
+
+
+@app.command("demo", epilog="Example: counterplay audit demo -o audit.html")
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("audit.html"),
+) -> None:
+    """Audit a small model on data that come with scikit-learn; no file is needed."""
+    from counterplay.auditing.demo import demo_audit
+
+    with _progress() as told:
+        found = demo_audit(told)
+    found.to_html(out)
+    typer.echo(found.summary())
+    typer.echo(f"wrote {out}")
 
 
 def _look_at(model: str, frame: Any, trust: list[str], trust_pickle: bool) -> None:
