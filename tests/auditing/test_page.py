@@ -282,10 +282,12 @@ def test_a_browser_shows_the_page(
 
 @pytest.mark.claim("27.17")
 def test_everything_is_open_on_paper(browser: Any, audited: Any, tmp_path: Path) -> None:
-    tab, _ = opened(browser, audited.to_html(), tmp_path, 1280, "light")
+    tab, _ = opened(browser, audited.to_html(), tmp_path, 690, "light")  # A4 without its margins
     assert tab.evaluate("document.querySelectorAll('details:not([open])').length") > 0
     assert len(tab.pdf(format="A4")) > 20_000
     assert tab.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    tab.emulate_media(media="print")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 690
 
 
 @pytest.mark.claim("27.22")
