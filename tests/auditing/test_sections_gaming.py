@@ -209,6 +209,22 @@ def test_the_model_without_movable_columns_cannot_see_them(cross_fitted) -> None
     assert fixed["money"].nunique() == 1  # nobody can move
 
 
+def test_a_sample_of_moves_leaves_the_numbers_at_rest_on_all_rows() -> None:
+    frame, y = people(300)
+    model = linear().fit(*people(300, seed=2))
+    context = context_of(frame, y, fitted=model, rows="heldout")
+    plan = {"honest.rows": 300, "gaming.moves": 220, "gaming.shown": 220, "gaming.calm": 300}
+    results = run(context, HonestSection(), GamingSection(), plan=plan).results
+    gaming = results["gaming"]
+    assert gaming.quantities["gamed_money at budget=0"] == results["honest"].money
+    assert gaming.quantities["gamed_money"].n == 220
+    assert "Effort 0 rests on 300 rows, the others, and all gains, on 220" in gaming.tables[0].note
+    frame = gaming.to_frame().query("rule == @AS_IS")
+    assert (frame["false_accepts"].diff().dropna() >= 0).all()  # the frame is on one sample
+    whole = gaming.quantities["gamed_accuracy at budget=0, rule=honest cut"]
+    assert whole.n == 300
+
+
 def test_trees_count_bracketed_rows_both_ways() -> None:
     frame, y = people(100)
     context = context_of(frame, y, boosted(max_iter=10, max_leaf_nodes=5), rows="heldout")
