@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,8 @@ def _compared(y: Any, contexts: Any, forecaster: Any) -> Any:
 
 
 def _by_weeks(batches: Any) -> Any:
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         batches = sorted(batches)  # rows of one batch stand together
-    except (TypeError, ValueError):
-        pass
     found = compare_forecasters(
         labels(), {"it": lab.EWMAForecaster()}, [UMBRELLA], n_outcomes=2, batches=batches
     )
