@@ -44,6 +44,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
             "Using it": [
+                {"The audit": "audit.md"},
                 {"Your own table": "tables.md"},
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
