@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from counterplay.core.audit import allowed_wrong
 from counterplay.core.finite_class import FiniteClass
 from counterplay.labeling import GBS, Campaign, LabelAudit, PoolProblem, TestFirstSolo
-from counterplay.labeling.solo import smallest_margins
+from counterplay.labeling.scores import smallest_margins
 
 
 def best_of(repeats: int, job) -> float:

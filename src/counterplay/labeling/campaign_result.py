@@ -9,7 +9,7 @@ import numpy as np
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.labeling.bounds import adjudication_error
-from counterplay.labeling.campaign_report import CampaignResult
+from counterplay.labeling.campaign_report import CampaignResult, PartyWork, WorkReport
 from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.certificate import LabelCertificate
 from counterplay.labeling.joint import UNION, Joint
@@ -42,6 +42,32 @@ def campaign_result(state: CampaignState) -> CampaignResult:
         index=state.table.index,
         notes=_notes(state, joint, certificates),
     )
+
+
+def work_report(state: CampaignState, *, estimate: bool) -> WorkReport:
+    """The account of every party, and what "alone" means for it."""
+    joint = state.joint
+    assert joint is not None
+    accounts = []
+    for i, name in enumerate(state.names):
+        shadow = joint.shadows.get(i)
+        asked, void = state.asked(i), state.void(i)
+        saving = None
+        if estimate and shadow is not None:
+            saving = float(expected_work(state, i) + void - asked)
+        accounts.append(
+            PartyWork(
+                party=name, asked=asked,
+                alone_at_least=0 if shadow is None else shadow.alone_at_least,
+                free=0 if shadow is None else shadow.free,
+                outside_core=0 if shadow is None else len(shadow.outside), retracted=void,
+                finished_by="left" if shadow is None else shadow.finished_by,
+                expected_saving=saving,
+            )
+        )  # fmt: skip
+    solo = state.settings.solo
+    told = "; ".join(f"{k}: {v}" for k, v in solo.items()) if isinstance(solo, dict) else solo
+    return WorkReport(tuple(accounts), str(told), state.settings.stake)
 
 
 def expected_work(state: CampaignState, party: int) -> int:

@@ -17,14 +17,9 @@ import numpy as np
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.labeling.certificate import FrozenVector, LabelCertificate, by_order
 from counterplay.labeling.models import PoolModel
+from counterplay.labeling.scores import calibration, frozen_labels, judged, smallest_margins
 from counterplay.labeling.shadow import Answers, Key, Shadow
-from counterplay.labeling.solo import (
-    GROWTH,
-    calibration,
-    frozen_labels,
-    judged,
-    smallest_margins,
-)
+from counterplay.labeling.solo import GROWTH
 
 Scope = Literal["party", "union"]
 Wants = list[tuple[int, Key]]

@@ -28,9 +28,9 @@ _ROWS: tuple[tuple[str, int, int, int, float, float, int, float], ...] = (
     ("breast_cancer", 3, 189, 40, 0.05, 0.0, 1, 0.0),
     ("breast_cancer", 3, 189, 40, 0.05, 0.0, 0, 0.0),
     ("digits", 3, 590, 10, 0.05, 0.0, 1, 0.0),
-    ("digits", 3, 590, 8, 0.05, 0.0, 0, 0.0),
+    ("digits", 3, 590, 10, 0.05, 0.0, 0, 0.0),
     ("sms_spam", 5, 1000, 12, 0.05, 0.0, 1, 0.0),
-    ("sms_spam", 5, 1000, 6, 0.05, 0.0, 0, 0.0),
+    ("sms_spam", 5, 1000, 12, 0.05, 0.0, 0, 0.0),
     ("digits_groups", 3, 500, 8, 0.05, 0.0, 1, 0.0),
     ("adult", 4, 1000, 8, 0.2, 0.0, 1, 0.0),
     ("heloc", 4, 1000, 8, 0.33, 0.0, 1, 0.0),
@@ -38,15 +38,15 @@ _ROWS: tuple[tuple[str, int, int, int, float, float, int, float], ...] = (
     ("breast_cancer", 3, 189, 8, 0.08, 0.15, 1, 0.0),
     ("breast_cancer", 3, 189, 30, 0.05, 0.0, 1, 0.08),
     ("breast_cancer", 3, 189, 30, 0.05, 0.0, 1, 0.12),
-    ("digits", 3, 590, 3, 0.05, 0.05, 1, 0.0),
-    ("digits", 3, 590, 2, 0.08, 0.15, 1, 0.0),
-    ("sms_spam", 5, 1000, 2, 0.05, 0.05, 1, 0.0),
-    ("mnist", 4, 1500, 3, 0.1, 0.0, 1, 0.0),
+    ("digits", 3, 590, 4, 0.05, 0.05, 1, 0.0),
+    ("digits", 3, 590, 4, 0.08, 0.15, 1, 0.0),
+    ("sms_spam", 5, 1000, 4, 0.05, 0.05, 1, 0.0),
+    ("mnist", 4, 1500, 4, 0.1, 0.0, 1, 0.0),
 )
 _QUICK: tuple[tuple[str, int, int, int, float, float, int, float], ...] = (
     ("breast_cancer", 3, 189, 2, 0.05, 0.0, 1, 0.0),
     ("breast_cancer", 3, 189, 2, 0.05, 0.0, 0, 0.0),
-    ("digits_groups", 3, 150, 1, 0.05, 0.0, 1, 0.0),
+    ("digits_groups", 3, 250, 3, 0.05, 0.0, 1, 0.0),
     ("breast_cancer", 3, 60, 1, 0.1, 0.05, 1, 0.0),
     ("breast_cancer", 3, 60, 1, 0.1, 0.0, 1, 0.12),
 )
@@ -124,7 +124,7 @@ def _table(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
     if name in ("breast_cancer", "digits"):
         X, y = datasets.load(name, return_X_y=True)
-        return (X / 16.0 if name == "digits" else StandardScaler().fit_transform(X)), y
+        return StandardScaler().fit_transform(X), y
     found: Any = datasets.fetch(name, download=False)
     if name == "sms_spam":
         steps = make_pipeline(TfidfVectorizer(sublinear_tf=True), TruncatedSVD(100, random_state=0))
