@@ -13,6 +13,7 @@ from counterplay.labeling.campaign_report import CampaignResult, PartyWork, Work
 from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.certificate import LabelCertificate
 from counterplay.labeling.joint import UNION, Joint
+from counterplay.tables.cells import listed
 from counterplay.tables.labels import as_labels
 
 
@@ -195,9 +196,25 @@ def _notes(
             f"{skipped} questions were skipped; a skipped check counts as a wrong label, for "
             "nothing shows that the label is right"
         )
+    unheard = _unheard(state)
+    if unheard:
+        notes.append(
+            f"nobody answered {listed(unheard)}, so the model never gives it; if there are such "
+            "items, begin with a few of them as known= labels"
+        )
     if state.finished and not certificates:
         notes.append("every question was asked and nothing could be certified")
     return tuple(notes)
+
+
+def _unheard(state: CampaignState) -> list[Any]:
+    """Classes that nobody gave, once the first questions are answered."""
+    heard = {code for told in state.given.values() for code in told.values()}
+    heard |= set(state.known.values())
+    joint = state.joint
+    if joint is None or not joint.round:
+        return []
+    return [label for code, label in enumerate(state.settings.classes) if code not in heard]
 
 
 def _labels(classes: tuple[Any, ...], codes: IntArray) -> Any:

@@ -125,13 +125,12 @@ def start_line(
 ) -> log_lines.Start:
     """The first line of the log."""
     s = state.settings
+    owned = {name: tuple(rows.tolist()) for name, rows in zip(state.names, state.rows)}
     return log_lines.Start(
         v=1,
         fingerprint=log_lines.pool_mark(state.table),
         n=len(state.table),
-        parties={
-            name: tuple(rows.tolist()) for name, rows in zip(state.names, state.rows)
-        },
+        parties=owned,
         classes=s.classes,
         settings=log_lines.Settings(
             max_error=s.max_error, confidence=s.confidence, scope=s.scope, noise=s.noise,
@@ -143,12 +142,22 @@ def start_line(
         commit=state.commitment(),
         known={str(item): code for item, code in state.known.items()},
         library=counterplay.__version__,
+        owners=log_lines.owners_mark(owned),
+        versions=log_lines.versions(),
     )  # fmt: skip
 
 
 def warn_small(state: CampaignState) -> None:
     """Warn of pools in which no label at all may be wrong."""
     s = state.settings
+    total = len(state.table)
+    if s.scope == "union" and allowed_wrong(total, s.max_error) == 0:
+        warnings.warn(
+            f"all pools together have {total} items: at most {100 * s.max_error:g} % wrong means "
+            "no wrong label at all; every item will be asked",
+            AssumptionWarning,
+            stacklevel=4,
+        )
     for name, rows in zip(state.names, state.rows):
         if allowed_wrong(len(rows), s.max_error) == 0 and s.scope == "party":
             warnings.warn(

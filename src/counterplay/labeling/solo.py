@@ -21,6 +21,7 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.labeling.certificate import (
     SKIPPED,
+    WITHDRAWN,
     FrozenVector,
     LabelCertificate,
     by_order,
@@ -91,6 +92,8 @@ class SoloPool:
         Seed of the run.
     outside:
         Items that no population may hold: audited before a coordinator's retraction.
+    lost:
+        Those of them that nobody labelled.
     """
 
     items: IntArray
@@ -105,6 +108,7 @@ class SoloPool:
     noise: float = 0.0
     batch: int = 10
     outside: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
 
 
 @checked
@@ -166,6 +170,7 @@ class TestFirstRun:
         self.frozen: dict[int, int] = {}
         self.scores: FloatArray | None = None
         self.alpha_left = pool.alpha_left
+        self._withdrawn: dict[int, bool] = {}  # item -> whether it had been skipped in a check
         self._prefix_end = 0.0
         self._last_launch = 0
         self._judged: list[tuple[bool, float]] = []  # wrong?, predicted chance of that
@@ -200,11 +205,13 @@ class TestFirstRun:
         self.scores = None
         self._index()
 
-    def drop_vectors(self, item: int) -> None:
-        """Give up vectors that hold an unchecked item which was withdrawn."""
+    def withdraw(self, item: int, *, skipped: bool) -> None:
+        """An item is taken out: vectors that hold it die, or if it was skipped begin again."""
+        self._withdrawn[item] = skipped
         for vector in self.vectors:
-            if item in vector.items and item not in self.audited:
-                vector.dead = True
+            if item in vector.items:
+                vector.dead |= not skipped
+                vector.begin_again()
 
     def _index(self) -> None:
         """Which items are labelled and asked, by their places; the audit order."""
@@ -345,13 +352,15 @@ class TestFirstRun:
         labels = frozen_labels(self.scores, pool.model, rows, codes, pool.noise)
         self.frozen = dict(zip(pool.items.tolist(), labels.tolist()))
         holds = self._order if pool.noise else by_order(self._open(), pool.keys)
-        population = holds[~np.isin(holds, list(pool.outside))]
+        unchecked = [x for x, skipped in self._withdrawn.items() if not skipped]
+        population = holds[~np.isin(holds, [*pool.outside, *unchecked])]
         self.alpha_left /= 2.0
         self._last_launch = max(1, len(self.learned))
         values = labels[self._places(population)]
         vector = FrozenVector(
-            len(self.vectors), population, values, n=len(pool.items), max_error=pool.max_error,
-            alpha=self.alpha_left,
+            len(self.vectors), population, values, n=len(pool.items) - len(self._withdrawn),
+            max_error=pool.max_error, alpha=self.alpha_left,
+            lost=len(pool.lost.difference(self.pool.items[self._labelled].tolist())),
         )  # fmt: skip
         self.vectors.append(vector)
 
@@ -360,6 +369,7 @@ class TestFirstRun:
         size = max(int(self.pool.items.max(initial=0)) + 1, len(self.pool.keys))
         fixed = np.full(size, -1, dtype=np.int64)
         results = self.audited if self.pool.noise else {**self.audited, **self.learned}
+        results = {x: WITHDRAWN if x in self._withdrawn else c for x, c in results.items()}
         for x, code in results.items():
             fixed[x] = code
         for vector in self.vectors:
