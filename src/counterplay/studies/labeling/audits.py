@@ -86,8 +86,8 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _bound(frame: pd.DataFrame) -> Figure:
-    """One audit of 2,000 labels of which about 110 are wrong, 100 allowed: the bound that may be looked
-    at after every answer stays above the share of labels that are still wrong; a fixed-time
+    """One audit of 2,000 labels of which about 110 are wrong, 100 allowed: the bound that may be
+    looked at after every answer stays above the share of labels that are still wrong; a fixed-time
     interval that is looked at all the time passes the delivery falsely (red).
     """
     there = frame[(frame["labels"] == 2000) & (frame["path"] != "")]
