@@ -287,7 +287,7 @@ def test_stress_with_labels_no_model_can_know(flips: float) -> None:
     for seed in range(3):
         X, y = breast_cancer(180, seed)
         rng = np.random.default_rng(seed)
-        y = np.where(rng.random(180) < flips, rng.integers(0, 2, 180), y)
+        y = np.where(rng.random(180) < flips, 1 - y, y)
         settings = {"learner": GaussianNB(), "scope": "union" if seed % 2 else "party"}
         study = simulate(X, y, owners=np.arange(180) % 3, settings=settings, random_state=seed,
                          pooled=False)  # fmt: skip

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 WAYS = ("alone", "party", "union", "pooled_uncertainty", "pooled_random")
-# data, parties, items each, seeds, max_error, noise, spare, share of labels replaced at random
+# data, parties, items each, seeds, max_error, noise, spare, share of true labels that are flipped
 _ROWS: tuple[tuple[str, int, int, int, float, float, int, float], ...] = (
     ("breast_cancer", 3, 189, 40, 0.05, 0.0, 1, 0.0),
     ("breast_cancer", 3, 189, 40, 0.05, 0.0, 0, 0.0),
@@ -74,8 +74,9 @@ def _cell(params: Params, seed: int) -> Record:
     X, y, owners = _split(str(params["data"]), k, n, replicate)
     if params["flips"]:
         rng = generator(derive_seed("flips", replicate))
-        classes = np.unique(y)
-        y = np.where(rng.random(len(y)) < float(params["flips"]), rng.choice(classes, len(y)), y)
+        classes, codes = np.unique(y, return_inverse=True)
+        others = (codes + rng.integers(1, len(classes), len(y))) % len(classes)
+        y = np.where(rng.random(len(y)) < float(params["flips"]), classes[others], y)
     settings = {
         "learner": LogisticRegression(max_iter=200),
         "max_error": float(params["max_error"] or 0),
