@@ -400,6 +400,8 @@ def test_sentences_for_bad_input() -> None:
     other = campaign.ask(2)[1]
     with pytest.raises(InvalidInputError, match=r"belongs to '[ab]', not to '[ab]'"):
         campaign.tell(other, "benign", party="a" if other.party == "b" else "b")
+    with pytest.raises(InvalidInputError, match="owners must map each party to a list of its rows"):
+        Campaign(X, owners={"a": 1}, classes=[0, 1])
     with pytest.warns(AssumptionWarning, match="all pools together have 15 items: at most 5 % wro"):
         Campaign(X[:15], owners=["a", "b", "c"] * 5, classes=[0, 1], scope="union")
     with pytest.warns(AssumptionWarning, match="pool 'a' has 12 items: at most 5 % wrong means no"):
