@@ -112,7 +112,7 @@ def verify(
     Examples
     --------
     >>> from counterplay.core.exports import EventChain, write_export
-    >>> config = {"items": [[1.0, 0.0], [0.0, 1.0]], "target": 0.01, "wrong_answers": 0}
+    >>> config = {"items": [[1.0, 0.0], [0.0, 1.0]], "target": 0.01}
     >>> chain = EventChain("person 1")
     >>> shown = {"first": {"id": 0, "values": [1, 0]}, "second": {"id": 1, "values": [0, 1]}}
     >>> said = {"number": 0, "shown": shown, "answer": "first", "purpose": "compare"}
@@ -215,7 +215,7 @@ def _elicitation(export: Export, table: str | os.PathLike[str] | None) -> Iterab
         if isinstance(config, lines.ReliableConfig):
             yield from _slipping(name, events, config)
         else:
-            yield from _person(name, events, config, items)
+            yield from _person(name, events, items)
 
 
 def _slipping(name: str, events: Sequence[Event], config: lines.ReliableConfig) -> Iterable[Check]:
@@ -252,9 +252,7 @@ def _if_all_right(name: str, stated: lines.ReliableStated, answers: Answers) -> 
     return _agree(title, told if said < regret - TOLERANCE else None, told)
 
 
-def _person(
-    name: str, events: Sequence[Event], config: lines.ElicitationConfig, items: FloatArray
-) -> Iterable[Check]:
+def _person(name: str, events: Sequence[Event], items: FloatArray) -> Iterable[Check]:
     """Fold the answers of one person; check every result against the answers before it."""
     log: list[tuple[int, lines.Answered]] = []
     erased = False
@@ -274,7 +272,7 @@ def _person(
             log.pop()
         elif event.kind == "elicit.result":
             stated = _body(event, lines.ElicitationStated)
-            yield _certificate(name, stated, [answer for _, answer in log], config, items)
+            yield _certificate(name, stated, [answer for _, answer in log], items)
 
 
 def _check_shown(answered: lines.Answered, event: Event, items: FloatArray, count: int) -> None:
@@ -296,7 +294,6 @@ def _certificate(
     name: str,
     stated: lines.ElicitationStated,
     log: Sequence[lines.Answered],
-    config: lines.ElicitationConfig,
     items: FloatArray,
 ) -> Check:
     """Largest regret of the recommended item over all weights that explain the answers."""
@@ -307,17 +304,13 @@ def _certificate(
         return Check(title, "failed", f"stated {stated.questions} questions, there are {len(log)}")
     given = _given(log)
     aside = set(stated.set_aside)
-    if wrong := _wrongly_aside(aside, given, items, config.wrong_answers):
+    if wrong := _wrongly_aside(aside, given, items):
         return Check(title, "failed", wrong)
     kept = [answer for number, answer in given.items() if number not in aside]
-    regret, possible = 0.0, False
-    for left_out in itertools.combinations(range(len(kept)), min(config.wrong_answers, len(kept))):
-        rows = _rows([a for i, a in enumerate(kept) if i not in left_out], items)
-        if _slack(rows) > (TOLERANCE if left_out else -TOLERANCE):
-            possible = True
-            regret = max(regret, _largest_regret(stated.item, items, rows))
-    if not possible:
+    rows = _rows(kept, items)
+    if _slack(rows) <= -TOLERANCE:
         return Check(title, "failed", "no preference explains the answers that count")
+    regret = _largest_regret(stated.item, items, rows)
     numbers = f"stated {stated.regret_certificate:.4g}, recomputed {regret:.4g}"
     dropped = f", {len(aside)} set aside" if aside else ""
     wrong = f"{numbers}" if stated.regret_certificate < regret - TOLERANCE else None
@@ -341,14 +334,13 @@ def _wrongly_aside(
     aside: set[int],
     given: dict[int, tuple[FloatArray, lines.Said]],
     items: FloatArray,
-    wrong_answers: int,
 ) -> str | None:
     """Answers may be set aside only if fewer would not do; returns what is wrong."""
     if not aside <= given.keys():
         return "an answer that was set aside does not exist"
-    if not aside or len(aside) + wrong_answers > _MOST_SUBSETS:
+    if not aside or len(aside) > _MOST_SUBSETS:
         return None
-    for fewer in itertools.combinations(given, len(aside) + wrong_answers - 1):
+    for fewer in itertools.combinations(given, len(aside) - 1):
         if _slack(_rows([a for n, a in given.items() if n not in fewer], items)) > TOLERANCE:
             return f"{len(aside)} answers are set aside, {len(aside) - 1} would have been enough"
     return None

@@ -57,8 +57,7 @@ def build() -> Iterator[Parts]:
         warnings.simplefilter("ignore", CounterplayWarning)
         yield _labeling("labeling session")
         yield _campaign()
-        yield _polytope("polytope elicitor", wrong=0)
-        yield _polytope("tolerant elicitor", wrong=1)
+        yield _polytope()
         yield _preference()
         yield _questionnaire()
         for policy in ("guaranteed", "adaptive"):
@@ -136,9 +135,9 @@ def _campaign() -> Parts:
     return "campaign", _as_list(campaign.log()), read, use, (_as_list(other.log()),)
 
 
-def _polytope(name: str, wrong: int) -> Parts:
+def _polytope() -> Parts:
     items = np.random.default_rng(5).random((25, 3))
-    elicitor = PolytopeElicitor(items, random_state=3, wrong_answers=wrong, target_regret=0.02)
+    elicitor = PolytopeElicitor(items, random_state=3, target_regret=0.02)
     user = LinearPreferenceUser([0.8, 0.5, 0.6], eps=0.02)
     for _ in range(5):
         if (query := elicitor.ask()) is not None:
@@ -150,7 +149,8 @@ def _polytope(name: str, wrong: int) -> Parts:
 
     other = PolytopeElicitor(1 - items, random_state=3)
     other.ask()
-    return name, elicitor.to_json(), read, _use_polytope(items), (other.to_json(),)
+    text = elicitor.to_json()
+    return "polytope elicitor", text, read, _use_polytope(items), (other.to_json(),)
 
 
 def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
@@ -161,7 +161,6 @@ def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
             target_regret=found.target_regret,
             contradictions=found.contradictions,
             max_contradictions=found.max_contradictions,
-            wrong_answers=found.wrong_answers,
             fallback=found.fallback,
             adaptive_questions=found.adaptive_questions,
             max_rays=found.max_rays,

@@ -318,7 +318,6 @@ def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue) -> str
     config = lines.ElicitationConfig(
         items=tuple(map(tuple, items.values.tolist())),
         target=elicitor.target_regret,
-        wrong_answers=elicitor.wrong_answers,
         columns=lines.Columns(
             benefits=tuple(map(str, items.benefits)),
             costs=tuple(map(str, items.costs)),

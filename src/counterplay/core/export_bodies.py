@@ -36,7 +36,6 @@ class ElicitationConfig(Record, frozen=True):
 
     items: Annotated[tuple[Row, ...], Meta(min_length=1, max_length=10_000_000)]
     target: Nonnegative
-    wrong_answers: Annotated[int, Meta(ge=0, le=2)]
     columns: Columns | None = None
 
 
