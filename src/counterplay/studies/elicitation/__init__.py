@@ -5,6 +5,7 @@ from counterplay.studies.elicitation.bases import BASES
 from counterplay.studies.elicitation.environments import ENVIRONMENTS
 from counterplay.studies.elicitation.many_users import MANY_USERS
 from counterplay.studies.elicitation.noise import NOISE
+from counterplay.studies.elicitation.panels import PANELS
 from counterplay.studies.elicitation.people import PEOPLE
 from counterplay.studies.elicitation.precision import PRECISION
 from counterplay.studies.elicitation.times import TIMES
@@ -33,6 +34,7 @@ AREA = Area(
         ENVIRONMENTS,
         NOISE,
         PEOPLE,
+        PANELS,
         MANY_USERS,
     ),
 )
