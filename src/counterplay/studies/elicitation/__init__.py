@@ -8,6 +8,7 @@ from counterplay.studies.elicitation.noise import NOISE
 from counterplay.studies.elicitation.panels import PANELS
 from counterplay.studies.elicitation.people import PEOPLE
 from counterplay.studies.elicitation.precision import PRECISION
+from counterplay.studies.elicitation.promises import PROMISES
 from counterplay.studies.elicitation.times import TIMES
 from counterplay.studies.elicitation.trajectories import TRAJECTORIES
 from counterplay.studies.study import Area
@@ -34,6 +35,7 @@ AREA = Area(
         ENVIRONMENTS,
         NOISE,
         PEOPLE,
+        PROMISES,
         PANELS,
         MANY_USERS,
     ),

@@ -188,7 +188,7 @@ def _curves(frame: pd.DataFrame) -> Figure:
                     ends = [[value - (value + gain - high)], [value + gain - low - value]]
                     ax.errorbar([h], [value], yerr=np.abs(ends), color=PALETTE[i], capsize=3)
         ax.set(title=name, xlabel="own choices revealed", ylabel="log loss (nats per choice)")
-    axes[0].legend(fontsize=7)
+        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     return figure
 
 

@@ -195,7 +195,7 @@ def _budget(frame: pd.DataFrame) -> Figure:
         for k, policy in enumerate(p for p in (*PLAIN, *RIVER) if (rows.policy == p).any()):
             part = rows[rows.policy == policy]
             curve = part[[f"excess_{i:02d}" for i in range(POINTS)]].astype(float).mean()
-            style = "-" if policy in GUARDS else ":"
+            style = "-" if policy in GUARDS else (":" if k < len(PALETTE) else "-.")
             ax.plot(t, curve, style, color=PALETTE[k % len(PALETTE)], label=policy, lw=1.4)
         for policy, line in ((GUARD, "--"), (PURSE, "-.")):
             bound = rows[rows.policy == policy].bound.dropna().astype(float)
@@ -205,7 +205,7 @@ def _budget(frame: pd.DataFrame) -> Figure:
         downs = " ".join(rows[(rows.policy == GUARD) & (rows.replicate == 0)].downs).split()
         ax.plot([int(d) for d in downs], np.zeros(len(downs)), "|", color="black", ms=9)
         ax.set(title=name, xlabel="round", ylabel="harm above the rate (sum)")
-        ax.legend(fontsize=6, ncols=2)
+        ax.legend(fontsize=6, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return figure
 
 
@@ -224,7 +224,7 @@ def _calibration(frame: pd.DataFrame) -> Figure:
         ax.axhline(row.burst, label=f"burst {row.burst:.3g}", **THEORY)
         ax.set(title=f"{row.stream}, rate {row.rate:.3g}", xlabel="round",
                ylabel="harm above the rate (CUSUM)")  # fmt: skip
-        ax.legend(fontsize=7)
+        ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18))
     return figure
 
 
