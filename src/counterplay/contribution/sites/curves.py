@@ -67,7 +67,11 @@ def site_errors(points: SitePoints, i: int, which: BoolArray | None = None) -> E
     """The points of site ``i`` as errors; the log loss is scaled by its own spread."""
     own = points.site == i if which is None else (points.site == i) & which
     error = to_error(points.score[own], points.metric)
-    variance = spread(error, points.metric) / points.test_rows[own]
+    rows = points.test_rows[own]
+    # an error of 0 on few rows is not certain: one more wrong and one more right row
+    variance = spread((error * rows + 1.0) / (rows + 2.0), points.metric) / rows
+    if points.metric == "neg_log_loss":
+        variance = spread(error, points.metric) / rows
     scale = 1.0
     if points.metric == "neg_log_loss":
         width = np.subtract(*np.quantile(error, [0.9, 0.1]))

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import BoolArray, FloatArray
 
 SHAPE = 4
 """Parameters before the exchange rates: c, d, log tau, p."""
-STEPS = 60
+STEPS = 100
+PASSES = 3
 TOLERANCE = 1e-10
 _SMALLEST, _LARGEST = 1e-9, 1e9
 
@@ -78,9 +79,15 @@ def fit(problem: Problem, start: FloatArray) -> FloatArray:
     for _ in range(STEPS):
         gradient, hessian = _slopes(theta, problem.rows, data, weight, centre, stiff)
         # a parameter at its bound whose gradient points outwards stays there
-        stuck = ((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0))
-        step = _step(gradient, hessian, stuck, damping)
-        moved = np.clip(theta + step, low, high)
+        fixed = ((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0))
+        moved = theta
+        for _ in range(PASSES):  # parameters that would cross a bound stop there, the others go on
+            step = _step(gradient, hessian, fixed, moved - theta, damping)
+            beyond = (theta + step <= low) | (theta + step >= high)
+            moved = np.clip(theta + step, low, high)
+            if not (beyond & ~fixed).any():
+                break
+            fixed = fixed | beyond
         new = _loss(moved, problem.rows, data, weight, centre, stiff)
         better = new < loss
         open_ &= ~(better & (loss - new <= TOLERANCE * loss)) & (damping < _LARGEST)
@@ -138,13 +145,20 @@ def _slopes(
 
 
 def _step(
-    gradient: FloatArray, hessian: FloatArray, stuck: FloatArray, damping: FloatArray
+    gradient: FloatArray,
+    hessian: FloatArray,
+    fixed: BoolArray,
+    known: FloatArray,
+    damping: FloatArray,
 ) -> FloatArray:
-    """Damped Newton step in the parameters that are free to move."""
+    """Damped Newton step in the free parameters, given how far the fixed ones move."""
     index = np.arange(gradient.shape[-1])
-    free = ~stuck.astype(bool)
-    masked = hessian * (free[..., :, None] & free[..., None, :])
-    diagonal = hessian[..., index, index]
-    masked[..., index, index] = np.where(free, diagonal * (1.0 + damping[..., None]), 1.0)
-    right = np.where(free, -gradient, 0.0)
+    free = ~fixed
+    diagonal = hessian[..., index, index] * (1.0 + damping[..., None])
+    damped = hessian.copy()
+    damped[..., index, index] = diagonal
+    moves = np.where(free, 0.0, known)
+    right = np.where(free, -gradient - (damped @ moves[..., None])[..., 0], moves)
+    masked = damped * (free[..., :, None] & free[..., None, :])
+    masked[..., index, index] = np.where(free, diagonal, 1.0)
     return np.asarray(np.linalg.solve(masked, right[..., None])[..., 0])
