@@ -195,6 +195,7 @@ class GameReport(Plans, Report):
         """Return the whole report as text."""
         proof = self._best_found("optimal") or "   (proved)"
         lines = [
+            *([self.game.remark] if self.game.remark else []),
             f"{self.game!r}",
             f"cheapest plan    total {self.optimal.total:10.4f}{proof}",
         ]

@@ -191,8 +191,9 @@ def _noise(points: SitePoints, scored: list[int], share: float) -> FloatArray:
     """Standard error of the paired differences between the share's level and the top level."""
     rows = points.held_out
     assert rows is not None  # asked for with rows only
-    total = share * float(points.owned.sum())
-    level = int(np.argmin(abs(rows.sizes[:-1] - total)))  # never the top level itself
+    # the level that is to the top level as the share is to everything; never the top level itself
+    lower = rows.sizes[:-1] <= share * rows.sizes[-1] * (1.0 + 1e-9)
+    level = int(np.flatnonzero(lower)[-1]) if lower.any() else 0
     noise = []
     for i in scored:
         difference = rows.errors[i][level] - rows.errors[i][-1]
