@@ -32,9 +32,13 @@ from counterplay.contribution.tabular import TabularGame
 
 __all__ = [
     "CollabGame",
+    "ConsortiumPlan",
     "CoverageGame",
     "EmpiricalGame",
     "LinearGame",
+    "SiteCurves",
+    "SitePlan",
+    "SitePoints",
     "TabularGame",
     "audit_margins",
     "best_response_dynamics",

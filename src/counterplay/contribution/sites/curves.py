@@ -128,9 +128,7 @@ def redraws(
     return fitting.fit(problem.draws(errors, centre), start)
 
 
-def fit_curves(
-    points: SitePoints, *, draws: int = 40, random_state: RandomState = 0
-) -> SiteCurves:
+def fit_curves(points: SitePoints, *, draws: int = 40, random_state: RandomState = 0) -> SiteCurves:
     """Fit one curve per scored site and redraw it ``draws`` times."""
     check_int(draws, "draws", low=2, high=MOST_DRAWS)
     scored = list(points.scored)
@@ -165,7 +163,7 @@ def fit_curves(
 def _released(
     base: Problem, problem: Problem, theta: FloatArray, scored: list[int], reference: list[int]
 ) -> tuple[Problem, list[int]]:
-    """Lower the bound of rates that ended at it; count in another site's rows if own are useless."""
+    """Lower the bound of rates that ended at it; count in other rows if own ones are useless."""
     rates = theta[:, 0, SHAPE:]
     low, high = base.low.copy(), base.high.copy()
     changed = list(reference)

@@ -98,12 +98,11 @@ class Learner:
 
     def scaled(self, train: IntArray, test: IntArray) -> tuple[FloatArray, FloatArray]:
         """Numbers centred and scaled by the rows ``train`` (missing: their mean), words as 0/1."""
-        assert self.numeric is not None and self.dummies is not None  # built-in models only
+        assert self.numeric is not None
+        assert self.dummies is not None
         centre, scale = scales(self.numeric[train])
         return tuple(  # type: ignore[return-value]
-            np.hstack(
-                [np.nan_to_num((self.numeric[rows] - centre) / scale), self.dummies[rows]]
-            )
+            np.hstack([np.nan_to_num((self.numeric[rows] - centre) / scale), self.dummies[rows]])
             for rows in (train, test)
         )
 
@@ -147,7 +146,7 @@ def coded(sites: Sites) -> tuple[Coding, FloatArray, FloatArray]:
                     "give model= a pipeline"
                 )
             words.append((name, tuple(levels)))
-            dummies.append((text.to_numpy()[:, None] == np.array(levels, dtype=object)[None, :]))
+            dummies.append(text.to_numpy()[:, None] == np.array(levels, dtype=object)[None, :])
         else:
             numeric_names.append(name)
             blocks.append(_floats(column, name)[:, None])

@@ -288,9 +288,7 @@ class Measurement:
             "the point is skipped"
         )
         if len(self.failed) > FAILED * total:
-            raise InvalidInputError(
-                f"{len(self.failed)} of {number} fits failed: {self.failed[0]}"
-            )
+            raise InvalidInputError(f"{len(self.failed)} of {number} fits failed: {self.failed[0]}")
 
     def _gather(
         self,

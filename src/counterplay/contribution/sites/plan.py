@@ -7,6 +7,7 @@ Source: docs/theory/23-consortium.md.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -114,9 +115,7 @@ def plan_consortium(
         points, run = _measured(sites_or_points, random_state, measure)
     goals = read_targets(target, points)
     level = alpha / max(len(points.scored), 1) if joint else alpha
-    request = Request(
-        goals, level, alpha, _caps(caps, points), _costs(costs, points), seed, joint
-    )
+    request = Request(goals, level, alpha, _caps(caps, points), _costs(costs, points), seed, joint)
     if run is not None and verify and not points.ray.all():
         points = _verified(points, run, request, verify)
     plan = planned(points, request)
@@ -167,7 +166,9 @@ def _measured(
     sites: Any, random_state: RandomState, measure: dict[str, Any]
 ) -> tuple[SitePoints, Measurement]:
     settings = dict(measure)
-    unknown = set(settings) - set(measure_sites.__kwdefaults__ or ()) - {"random_state"}
+    unknown = set(settings) - set(inspect.signature(measure_sites).parameters) | (
+        set(settings) & {"sites", "random_state"}
+    )
     if unknown:
         raise InvalidInputError(f"there is no argument {shown(sorted(unknown)[0], 60)}")
     given = sites if isinstance(sites, Sites) else read_sites(
@@ -184,9 +185,7 @@ def _measured(
     return points, Measurement(learner, metric, settings.get("folds", 4), key, 1)
 
 
-def _verified(
-    points: SitePoints, run: Measurement, request: Request, rounds: int
-) -> SitePoints:
+def _verified(points: SitePoints, run: Measurement, request: Request, rounds: int) -> SitePoints:
     """Fit at the cheapest plan itself, on new splits, and plan again: the curve is needed there."""
     for r in range(rounds):
         curves = points.curves(draws=request.draws, random_state=request.seed)
@@ -208,10 +207,9 @@ def _share(
             points, request.targets, request.alpha, draws=request.draws, promised=given,
             random_state=request.seed,
         )  # fmt: skip
-    assert curves is not None and promises is not None  # there are mixtures where there is no ray
-    return share_from_curves(
-        curves, request.targets, request.cap, request.alpha, promises.promised
-    )
+    assert curves is not None
+    assert promises is not None
+    return share_from_curves(curves, request.targets, request.cap, request.alpha, promises.promised)
 
 
 def _share_plan(
@@ -296,9 +294,7 @@ def _mixed_plan(
         cost=float(request.cost @ n),
         probability=(slack >= -2e-6).mean(axis=1),
         verified=np.zeros(len(curves.scored), dtype=bool),
-        scores=[
-            to_score(e / curves.scale, points.metric) for e in (curves.errors(rows), *ends)
-        ],
+        scores=[to_score(e / curves.scale, points.metric) for e in (curves.errors(rows), *ends)],
         interest=solved.game.against_interest(n),
         envies=solved.game.envies(rows),
         withdraw=_withdraw(promises, rows, request.alpha),
@@ -306,9 +302,7 @@ def _mixed_plan(
     )
 
 
-def _withdraw(
-    promises: Promises, rows: FloatArray, alpha: float
-) -> tuple[FloatArray, FloatArray]:
+def _withdraw(promises: Promises, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Rows that a site would surely, and perhaps, keep back."""
     sure, perhaps = np.quantile(promises.withdrawable(rows), [alpha, 1.0 - alpha], axis=1)
     return sure, perhaps

@@ -23,7 +23,6 @@ from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import (
     LIMIT,
     Count,
-
     Record,
     read_json,
     refusal,
@@ -346,7 +345,7 @@ def _read(what: str, text: str | bytes) -> PointsFile:
     if len(content.owned) < 1:
         raise InvalidStateError(f"{what} names no site")
     require_state(
-        content.metric == "neg_log_loss" or all(0.0 <= p.score for p in content.points),
+        content.metric == "neg_log_loss" or all(p.score >= 0.0 for p in content.points),
         what, "points", f"a score of {content.metric} is negative",
     )  # fmt: skip
     return content

@@ -141,12 +141,8 @@ def _from_rows(
     for i, rng in zip(scored, rngs):
         error = level_errors(rows, i, None)
         scale = site_errors(points, i, points.ray).scale
-        sites.append(
-            Errors(rows.sizes[:, None], error * scale, np.full(len(error), 0.0), scale)
-        )
-        redrawn.append(
-            np.stack([level_errors(rows, i, rng) for _ in range(draws)]) * scale
-        )
+        sites.append(Errors(rows.sizes[:, None], error * scale, np.full(len(error), 0.0), scale))
+        redrawn.append(np.stack([level_errors(rows, i, rng) for _ in range(draws)]) * scale)
     base = problem_of(sites, ROW_FLOOR_BELOW, ROW_FLOOR_SD)
     problem = Problem(base.rows, base.errors, np.full(base.sd.shape, LEVEL_SD), base.centre,
                       base.prior_sd, base.low, base.high)  # fmt: skip

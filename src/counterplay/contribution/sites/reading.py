@@ -70,6 +70,7 @@ def read_sites(
     *,
     contribute_only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    least: int = 2,
 ) -> Sites:
     """Read a dictionary from names to frames, pairs ``(X, y)`` or files; check everything at once.
 
@@ -83,8 +84,10 @@ def read_sites(
         Sites that bring rows but whose own score is not measured.
     drop
         Columns to leave out everywhere.
+    least
+        Fewest sites: 1 to measure a site alone.
     """
-    given = _named(sites)
+    given = _named(sites, least)
     tables: list[Any] = []
     labels: list[Any] = []
     dropped, files = [], []
@@ -107,10 +110,8 @@ def read_sites(
     measured = _check_labels(list(given), labels, contribute_only)
     pool, sizes = read_parties(tables, "the sites")
     joint = Labels.of(np.concatenate(labels), what="the labels")
-    found = Sites(
-        tuple(given), pool, joint, sizes, measured, tuple(dropped), tuple(files), label
-    )
-    notes = _label_notes(found)
+    found = Sites(tuple(given), pool, joint, sizes, measured, tuple(dropped), tuple(files), label)
+    notes = _label_notes(found) if found.k > 1 else ()
     for note in notes:
         warnings.warn(note, AssumptionWarning, stacklevel=4)
     return Sites(**(vars(found) | {"warnings": notes}))
@@ -130,13 +131,13 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _named(sites: Any) -> dict[str, Any]:
+def _named(sites: Any, least: int) -> dict[str, Any]:
     if not isinstance(sites, Mapping):
         raise InvalidInputError(
             f"sites must be a dictionary from names to tables, got {shorten(sites, 60)}"
         )
     given = {check_name(name): value for name, value in sites.items()}
-    if len(given) < 2:
+    if len(given) < least:
         raise InvalidInputError(
             f"a consortium needs at least two sites, got {len(given)}: "
             f"{shown(next(iter(given), 'none'), 60)}"

@@ -77,7 +77,7 @@ class SitePlan:
         withdraw: tuple[FloatArray, FloatArray] | None,
         short: FloatArray,
     ) -> SitePlan:
-        """Put arrays of scored sites into Series over all sites (NaN where a site is not scored)."""
+        """Put arrays of scored sites into Series over all sites (NaN where not scored)."""
         import pandas as pd
 
         index = pd.Index(points.names, name="site")
@@ -424,7 +424,7 @@ class ConsortiumPlan(Report):
         """
         from counterplay.contribution.sites.flower_project import write_project
 
-        return write_project(self, folder, plan=plan, force=force)
+        return write_project(self, folder, plan_name=plan, force=force)
 
 
 def _rounded(g: float) -> float:

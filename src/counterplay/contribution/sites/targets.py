@@ -1,4 +1,4 @@
-"""What a site is promised: a score of its own, or not much less than pooling everything gives it."""
+"""What a site is promised: a score of its own, or little less than pooling everything gives."""
 
 from __future__ import annotations
 

@@ -167,9 +167,7 @@ def reasons(plan: ConsortiumPlan) -> dict[str, str]:
             "to keep all promises"
         )
     if plan.contract is None:
-        found["contract"] = (
-            "to keep all promises somebody must bring more than it would need alone"
-        )
+        found["contract"] = "to keep all promises somebody must bring more than it would need alone"
     if plan.envy_free is None:
         found["envy_free"] = "none was found within the caps"
     return found
@@ -186,7 +184,8 @@ def warnings_of(plan: ConsortiumPlan) -> list[str]:
 
 def _transfer(plan: ConsortiumPlan) -> list[str]:
     curves, names = plan.curves, plan.points.names
-    assert curves is not None and plan.promises is not None  # asked by the caller
+    assert curves is not None
+    assert plan.promises is not None
     lines = []
     for g, i in enumerate(curves.scored):
         if plan.promises.alone[g]:
@@ -221,7 +220,8 @@ def _measured_alone(plan: ConsortiumPlan, i: int) -> tuple[float, float]:
 
 def _not_given(plan: ConsortiumPlan) -> list[str]:
     promises, names = plan.promises, plan.points.names
-    assert promises is not None and plan.curves is not None  # asked by the caller
+    assert promises is not None
+    assert plan.curves is not None
     sampled = plan.curves.sampled_errors(promises.cap) + plan.curves.shift
     total = int(promises.cap.sum())
     lines = []

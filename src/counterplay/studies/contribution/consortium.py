@@ -193,9 +193,7 @@ def _measurement(world: Consortium, seed: int) -> Measurement:
     return Measurement(learner, world.metric, 4, int(generator(seed).integers(2**62)), 1)
 
 
-def _request(
-    world: Consortium, within: float, least: FloatArray | None = None
-) -> planning.Request:
+def _request(world: Consortium, within: float, least: FloatArray | None = None) -> planning.Request:
     k = world.sites.k
     none = np.full(k, np.nan)
     targets = (
@@ -221,7 +219,7 @@ def _plug_in_share(plan: ConsortiumPlan, world: Consortium) -> float:
 
 
 def _by_cells(world: Consortium, cells: int) -> FloatArray:
-    """The cheapest plan for covering cells, as users ask for it; nobody brings more than it owns."""
+    """The cheapest plan for covering cells, as users ask for it; at most what is owned."""
     pool = world.sites.pool
     frames = [pool.frame().iloc[world.sites.own(i)] for i in range(world.sites.k)]
     try:
