@@ -51,6 +51,11 @@ AXES_ONLY = 1.5
 TYPICAL = 0.15
 """Errors of the log loss are scaled so that their spread is that of a typical accuracy."""
 MOST_DRAWS = 2000
+STARTS = tuple(
+    (drop, log_tau, rate)
+    for drop in (0.15, 0.4)
+    for log_tau, rate in ((np.log(60.0), RATE), (np.log(60.0), 0.0), (np.log(20.0), -0.5))
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,16 @@ def with_reference(problem: Problem, reference: list[int]) -> Problem:
     return replace(problem, centre=centre, low=low, high=high)
 
 
+def best_fit(problem: Problem) -> FloatArray:
+    """The best of several starts: a flat curve and useless rows are local minima."""
+    starts = np.repeat(problem.centre[:, None], len(STARTS), axis=1)
+    for i, (drop, log_tau, rate) in enumerate(STARTS):
+        starts[:, i, 1], starts[:, i, 2], starts[:, i, SHAPE:] = drop, log_tau, rate
+    theta = fitting.fit(problem, starts)
+    best = np.argmin(fitting.losses(problem, theta), axis=1)
+    return theta[np.arange(len(theta)), best][:, None]
+
+
 def redraws(
     problem: Problem, theta: FloatArray, draws: int, rngs: list[np.random.Generator]
 ) -> FloatArray:
@@ -137,9 +152,9 @@ def fit_curves(points: SitePoints, *, draws: int = 40, random_state: RandomState
     base = problem_of(sites, FLOOR_BELOW, float(PRIOR_SD[0]), widen=widen)
     reference = list(scored)
     problem = with_reference(base, reference)
-    theta = fitting.fit(problem, problem.centre[:, None])
+    theta = best_fit(problem)
     problem, reference = _released(base, problem, theta, scored, reference)
-    theta = fitting.fit(problem, problem.centre[:, None])
+    theta = best_fit(problem)
     misfit = _misfit(problem, theta)
     problem = replace(problem, sd=problem.sd * misfit[:, None])
     seed = int(generator(random_state).integers(2**62))

@@ -99,6 +99,14 @@ def fit(problem: Problem, start: FloatArray) -> FloatArray:
     return theta
 
 
+def losses(problem: Problem, theta: FloatArray) -> FloatArray:
+    """What ``fit`` minimises, for every site and draw."""
+    data = problem.errors if problem.errors.ndim == 3 else problem.errors[:, None]
+    centre = problem.centre if problem.centre.ndim == 3 else problem.centre[:, None]
+    weight, stiff = (1.0 / problem.sd**2)[:, None], (1.0 / problem.prior_sd**2)[:, None]
+    return _loss(theta, problem.rows, data, weight, centre, stiff)
+
+
 def _loss(
     theta: FloatArray,
     rows: FloatArray,

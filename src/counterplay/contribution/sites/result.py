@@ -281,7 +281,7 @@ class ConsortiumPlan(Report):
         for _ in range(STEPS):
             middle = _rounded((low + high) / 2.0)
             low, high = (low, middle) if exists(middle) else (middle, high)
-            if low >= 0.95 * high:
+            if low >= 0.9 * high:
                 break
         while high > 1e-4 and exists(_rounded(0.9 * high)):
             high = _rounded(0.9 * high)
