@@ -99,6 +99,8 @@ def _percent(probability: float, plan: ConsortiumPlan) -> str:
 def _holding_back(plan: ConsortiumPlan) -> list[str]:
     if plan.promises is None:
         return ["who would hold back was not measured (plans='share')"]
+    if plan.recommended is None:
+        return []
     name = plan.recommended or "share"
     chosen = plan.plans[name]
     interest = chosen.against_interest
@@ -135,7 +137,7 @@ def _holding_back(plan: ConsortiumPlan) -> list[str]:
 
 
 def _prices(plan: ConsortiumPlan) -> list[str]:
-    if plan.solved is None:
+    if plan.solved is None or plan.recommended is None:
         return []
     stability = plan.price_of_stability
     said = f"{stability:.2f}" if np.isfinite(stability) else "no stable plan"
@@ -275,7 +277,7 @@ def _flat(plan: ConsortiumPlan) -> list[str]:
         within = plan.request.targets.within[i]
         rows = points.rows.sum(axis=1)
         best = float(points.score[(points.site == i) & (rows >= 0.9 * rows.max())].mean())
-        if best - points.guess[i] < (within if np.isfinite(within) else 0.01):
+        if abs(best - points.guess[i]) < (within if np.isfinite(within) else 0.01):
             lines.append(
                 f"accuracy cannot tell plans apart at {points.names[i]} (guessing the common label "
                 f"gives {points.guess[i]:.2f}); use balanced_accuracy or neg_log_loss"
