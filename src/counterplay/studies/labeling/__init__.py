@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from counterplay.studies.labeling import (
+    audits,
     campaign,
+    course,
     gains,
     greed,
+    guarded,
     hospitals,
     rarity,
     strictness,
@@ -40,6 +43,9 @@ AREA = Area(
         strictness.STUDY,
         hospitals.STUDY,
         rarity.STUDY,
+        guarded.STUDY,
+        audits.STUDY,
+        course.STUDY,
         campaign.STUDY,
     ),
 )
