@@ -293,6 +293,24 @@ def test_costs_may_be_columns() -> None:
     assert clone_ is context.model_of(0)
 
 
+def test_what_people_can_spend_comes_from_before_and_after(tmp_path) -> None:
+    frame, y = people(400)
+    model = linear().fit(frame, y)
+    moves = Moves.from_toml({"movable": MOVES}, reference=frame)
+    later, _ = people(400, seed=8)
+    plan = cheapest_moves(model, later, moves, positive=1, budget=1.0)
+    moved = later.where(plan.upper > 1.0, plan.destination)  # everybody can spend 1
+    frame.to_csv(tmp_path / "before.csv", index=False)
+    moved.to_csv(tmp_path / "after.csv", index=False)
+    effort = {"budgets": [1]} | {k: str(tmp_path / f"{k}.csv") for k in ("before", "after")}
+    context = context_of(frame, y, fitted=model, rows="heldout", settings={"effort": effort})
+    wanted = {"honest.rows": 400, "gaming.moves": 400, "gaming.ability": 1}
+    result = run(context, HonestSection(), GamingSection(), plan=wanted).results["gaming"]
+    able = next(f for f in result.findings if f.name == "able")
+    assert able.quantity.high > 0.8
+    assert able.quantity.low <= able.quantity.value <= able.quantity.high
+
+
 def test_what_is_missing_is_said() -> None:
     frame, y = people(120)
     context = context_of(frame, y, settings={"movable": {}, "effort": {}})

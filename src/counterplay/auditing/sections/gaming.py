@@ -14,6 +14,7 @@ import pandas as pd
 from counterplay.auditing.context import Context, quiet
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.section import Pilot, Stage, stage_records
+from counterplay.auditing.sections.gaming_ability import able_stage, has_samples
 from counterplay.auditing.sections.gaming_result import gaming_result
 from counterplay.auditing.sections.gaming_rules import rules_from, weights_of
 from counterplay.core.validation import IntArray
@@ -24,7 +25,7 @@ from counterplay.strategic.fold import LINEAR
 from counterplay.strategic.rethreshold import scoring_model
 from counterplay.tables import Table
 
-STAGES = ("moves", "calm", "shown", "fixed")
+STAGES = ("moves", "calm", "shown", "fixed", "ability")
 NODES = 4000
 MANY, FEW = 1000, 100  # rows of a batch: scores that add up, and searches
 
@@ -93,6 +94,13 @@ class GamingSection:
                 Stage(
                     name="fixed", items=folds, n_min=folds, n_want=folds, batch=1, value=0.2,
                     seconds=seconds, run=_fixed,
+                )
+            )  # fmt: skip
+        if has_samples(context):
+            found.append(
+                Stage(
+                    name="ability", items=1, n_min=1, n_want=1, batch=1, value=0.1,
+                    seconds=lambda pilot, m: 10.0 + 1000 * pilot.moves, run=able_stage,
                 )
             )  # fmt: skip
         return found

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Column, Finding, Grid, RowValues, SectionResult, Variant
 from counterplay.auditing.intervals import accuracy_of, money_of, share
 from counterplay.auditing.quantity import Quantity, quantity_key
+from counterplay.auditing.sections.gaming_ability import able_findings
 from counterplay.auditing.sections.gaming_actions import Worth, variants_of
 from counterplay.auditing.sections.gaming_people import group_table, movers_table
 from counterplay.auditing.sections.gaming_pictures import figures
@@ -67,7 +69,7 @@ def gaming_result(
         name="gaming",
         title="What does gaming cost?",
         lead=words.lead(),
-        findings=tuple(words.findings(movers)),
+        findings=(*words.findings(movers), *able_findings(parts["ability"])),
         actions=tuple(worth.actions(movers, offered)),
         tables=tuple(grids),
         figures=tuple(figures(rules, table, changes, groups, worth)),
@@ -110,6 +112,7 @@ def decision_table(rules: Rules, *, whole: bool = True) -> list[Line]:
             moved = found.sure & ~calm
             if whole and b == 0:
                 found, rows = rules.at_rest(rule)
+                moved = np.zeros(len(rows), dtype=bool)
             money = money_of(
                 found, context.bootstrap(len(rows)), context.money_unit,
                 assumes if b else context.money_assumes,
