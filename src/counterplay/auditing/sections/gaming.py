@@ -27,7 +27,7 @@ from counterplay.tables import Table
 
 STAGES = ("moves", "calm", "shown", "fixed", "ability")
 NODES = 4000
-MANY, FEW = 1000, 100  # rows of a batch: scores that add up, and searches
+MANY, FEW = 1000, 40  # rows of a batch: scores that add up, and searches
 
 
 class GamingSection:
