@@ -31,7 +31,8 @@ $(VENV)/slow: $(VENV)/dev
 	$(PIP) --editable '.[dev,ray]'
 	@touch $@
 
-demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
+demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html and build/audit.html
+	$(BIN)/counterplay audit demo -o build/audit.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
 test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples; builds the site, too
