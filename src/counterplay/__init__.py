@@ -15,10 +15,7 @@ Subpackages are imported when they are first used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from counterplay.auditing.api import audit as audit
+from typing import Any
 
 __version__ = "0.2.0.dev0"
 

@@ -22,16 +22,14 @@ from counterplay.federated import (
 from counterplay.federated.anchor import Anchor
 from counterplay.federated.cuts import Cuts
 from counterplay.federated.replies import Answer
-from federated.worlds import HuberWorld, SampledOnly, huber
+from federated.worlds import HuberWorld, SampleOnly, huber
 
 
 def sampled(seed: int, fraction: float, steps: float = 1.0, **more: Any) -> FederationHistory:
     world = HuberWorld(seed)
     options = {"convex": True, "random_state": seed, "rounds": 1000} | more
     rule = options.pop("rule", SafeStep(world.delta))
-    return train(
-        world.parties(), rule, step_size=steps / world.H, fraction=fraction, **options
-    )
+    return train(world.parties(), rule, step_size=steps / world.H, fraction=fraction, **options)
 
 
 def room(run: FederationHistory, world: HuberWorld) -> float:
@@ -78,7 +76,7 @@ def test_f1_converged_is_true_and_the_rule_on_the_sample_alone_is_not() -> None:
         assert run.status == "converged"
         assert run.left == {}
         assert run.final_losses.max() <= world.eps + 2 * world.delta
-        old = sampled(seed, 0.25, rule=SampledOnly(SafeStep(world.delta)))
+        old = sampled(seed, 0.25, rule=SampleOnly(SafeStep(world.delta)))
         claims += old.status == "converged"
         stayed = [p for p in old.final if p not in old.left]
         false += old.status == "converged" and bool(

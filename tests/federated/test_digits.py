@@ -8,7 +8,7 @@ import pytest
 
 from counterplay.defection import heterogeneous_split
 from counterplay.federated import FedAvg, LayeredObjective, LocalParties, LocalWork, SafeStep, train
-from federated.worlds import SampledOnly
+from federated.worlds import SampleOnly
 
 EPS, DELTA = 0.2, 0.02
 OPTIONS: dict[str, Any] = {"step_size": 0.5, "rounds": 400}
@@ -37,7 +37,7 @@ def test_cuts_with_urgent_parties_keep_everybody_for_fewer_answers() -> None:
         assert run.final_losses.max() - EPS <= 2 * DELTA
         assert run.guarantee == "curvature estimated"
         assert run.answers <= 0.8 * full.answers
-    rule = SampledOnly(safe())
+    rule = SampleOnly(safe())
     old = train(parties(0), rule, fraction=0.3, random_state=0, **OPTIONS)
     assert old.status == "converged"
     assert old.final_losses.max() - EPS > 5 * DELTA  # a false claim

@@ -1,4 +1,4 @@
-"""What one party can do to the others: nothing by garbage, little by shouting, named if it blocks."""
+"""What one party can do to the others: nothing by garbage, little by shouting or blocking."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def test_f10_a_liar_that_blocks_is_named_and_loses_its_veto() -> None:
             return function(w, *rest)
 
         def at_its_margin(answer: dict[str, Any]) -> dict[str, Any]:
-            pull = sum(a.T @ np.clip(a @ now[0], -1, 1) for a in world.rows) / 32
+            others = np.delete(world.rows, 5, axis=0)
+            pull = sum(a.T @ np.clip(a @ now[0], -1, 1) for a in others) / 32
             return answer | {"loss": world.eps + world.delta, "gradient": pull}
 
         parties.model.function = watch

@@ -9,6 +9,8 @@ import pytest
 
 import counterplay.defection
 import counterplay.federated
+from counterplay.contribution import plan_contributions
+from counterplay.contribution.plan_solvers import BRANCH_ENVY_FREE, EXACT_DIRECTED
 
 SOURCES = Path(counterplay.federated.__file__).parents[1]
 
@@ -26,3 +28,12 @@ def test_f15_clients_read_one_key() -> None:
     texts = {path.name: path.read_text() for path in SOURCES.rglob("*.py")}
     assert not [name for name, text in texts.items() if "local-batches" in text]
     assert 'config.get("local-steps"' in texts["client.py"]
+
+
+@pytest.mark.claim("23.28")
+def test_f14_docstring_guide_and_code_agree_on_how_many_parties_are_exact() -> None:
+    guide = (SOURCES.parents[1] / "docs" / "areas" / "contribution.md").read_text()
+    docstring = " ".join((plan_contributions.__doc__ or "").split())
+    assert f"up to {EXACT_DIRECTED} parties" in docstring
+    assert f"up to {BRANCH_ENVY_FREE} parties" in docstring
+    assert f"up to {BRANCH_ENVY_FREE} parties" in " ".join(guide.split())

@@ -206,6 +206,10 @@ def test_batches_are_checked():
         forecaster.predict_batch([None] * 4)
     with pytest.raises(InvalidInputError, match="stand together"):
         UnbiasedForecaster(2).forecast_sequence([0, 1, 0], batches=["a", "b", "a"])
+    with pytest.raises(InvalidInputError, match="batch of row 1 is nan: expected a name"):
+        UnbiasedForecaster(2).forecast_sequence([0, 1, 0], batches=["a", np.nan, "b"])
+    with pytest.raises(InvalidInputError, match="name the batch of each of 3 rows"):
+        UnbiasedForecaster(2).forecast_sequence([0, 1, 0], batches="abc")
     with pytest.raises(InvalidInputError, match="at least one context"):
         EWMAForecaster(2).predict_batch([])
 

@@ -115,7 +115,7 @@ def run_audit(
     sections: Sequence[str] | None = None,
     progress: Progress | None = None,
     store: str | os.PathLike[str] | None = None,
-    plan: AuditRecord | None = None,
+    plan: Mapping[str, int] | None = None,
     against: AuditRecord | None = None,
     judge_gates: bool = True,
     command: str = "",
@@ -133,7 +133,7 @@ def run_audit(
     store
         File that keeps finished rows, so that an interrupted run goes on.
     plan
-        A former audit whose rows are to be done again, without a clock.
+        Rows of each stage, from a former audit: exactly these, without a clock.
     against
         A former audit to compare with.
     judge_gates
@@ -149,7 +149,7 @@ def run_audit(
         sections=sections,
         time_budget=inputs.config.run.time,
         store=store,
-        plan=None if plan is None else dict(plan.plan),
+        plan=plan,
         progress=progress,
     )
     used = time.monotonic() - start

@@ -140,7 +140,7 @@ def judge(
     evidence: Evidence,
     last: Evidence | None = None,
     *,
-    same_rows: bool,
+    same_rows: bool = False,
 ) -> tuple[Gate, ...]:
     """Return the verdict on each requirement.
 

@@ -34,6 +34,7 @@ BASIS_WORDS = {
     "assumed": "a setting or a default",
 }
 Drawings = Mapping[tuple[str, int], Markup]
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -65,7 +66,7 @@ def render_page(
     )
     script = _asset("audit.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("audit.html.jinja").render(
+    page = environment.get_template("audit.html.jinja").render(
         audit=record,
         style=Markup(_asset("audit.css")),
         script=Markup(script),
@@ -81,6 +82,7 @@ def render_page(
         gate_line=gate_line,
         assumptions=_assumptions(record),
     )
+    return _CONTROL.sub("\ufffd", page)
 
 
 def headlines(record: AuditRecord) -> list[Finding]:
@@ -110,8 +112,8 @@ def inline(text: str) -> Markup:
 def quantity_html(quantity: Quantity, name: str = "", *, word: bool = True) -> Markup:
     """Return a number with its interval and basis; the numbers themselves are in an attribute."""
     parts = {
-        "value": quantity.value, "low": quantity.low, "high": quantity.high,
-        "level": quantity.level, "unit": quantity.unit, "basis": quantity.basis, "n": quantity.n,
+        "value": float(quantity.value), "low": float(quantity.low), "high": float(quantity.high),
+        "level": float(quantity.level), "unit": quantity.unit, "basis": quantity.basis, "n": quantity.n,
     }  # fmt: skip
     value = number_text(quantity.value, quantity.unit)
     interval = Markup("")

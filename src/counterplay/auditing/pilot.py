@@ -16,7 +16,7 @@ FEW, SOME, REFIT = 10, 50, 2000
 SHARE, MOST = 0.05, 10.0  # of the budget, and seconds, that the pilot may take
 
 
-def measure(context: Context, budget: float, *, started: float) -> Pilot:
+def measure(context: Context, budget: float, *, started: float, moves: bool = True) -> Pilot:
     """Return the seconds of predictions, refits and moves; raise if the budget is below them.
 
     Parameters
@@ -27,6 +27,8 @@ def measure(context: Context, budget: float, *, started: float) -> Pilot:
         Seconds of the whole audit.
     started
         When the audit began.
+    moves
+        Whether moves are to be timed.
     """
     most = min(MOST, max(1.0, SHARE * budget))
     rows = np.sort(context.order[:200])
@@ -41,9 +43,9 @@ def measure(context: Context, budget: float, *, started: float) -> Pilot:
             f"least {10 * max(1, round(2.5 * spent / 10)):.0f} s."
         )
     base, slope = _refits(context, most)
-    moves_base, moves = _moves(context, budget)
+    moves_base, each = _moves(context, budget) if moves else (0.0, 0.0)
     return Pilot(
-        predict=predict / len(rows), refit=slope, refit_base=base, moves=moves,
+        predict=predict / len(rows), refit=slope, refit_base=base, moves=each,
         moves_base=moves_base,
     )  # fmt: skip
 

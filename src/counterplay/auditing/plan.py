@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,7 @@ class _Running:
                     stages[section.name] = section.stages(self.context)
         allotted, clock = self._allotted(stages, plan)
         estimate = allotted.sentence(self.budget) if clock else "An earlier plan, without a clock."
-        self.progress(estimate, 0, 1)
+        self.progress(estimate, 0, 0)
         try:
             for section in self.sections:
                 if section.name in stages and section.name not in self.failed:
@@ -186,7 +187,8 @@ class _Running:
         stored = self.store.noted(whole, "plan")
         if stored is not None and set(stored["items"]) == set(named):
             return Allotment(stored["items"], stored["seconds"], stored["short"]), True
-        pilot = measure(self.context, self.budget, started=self.started)
+        moves = "gaming" in stages
+        pilot = measure(self.context, self.budget, started=self.started, moves=moves)
         left = self.budget - (time.perf_counter() - self.started)
         found = allot(named, pilot, left)
         self.store.note(whole, "plan", {"items": found.items, "seconds": found.seconds,
@@ -340,8 +342,17 @@ def section_keys(context: Context, sections: Sequence[Section]) -> dict[str, str
     keys = {}
     for section in sections:
         mine = {name: context.settings.get(name) for name in section.reads}
+        mine["files"] = [_file_digest(part) for part in mine.values()]
         keys[section.name] = _hashed([section.name, section.version, mine, common])
     return keys
+
+
+def _file_digest(part: Any) -> str:
+    """Return the digest of the file that a table of the config names; empty if none."""
+    name = part.get("file") if isinstance(part, Mapping) else None
+    if name is None or not Path(name).is_file():
+        return ""
+    return hashlib.sha256(Path(name).read_bytes()).hexdigest()
 
 
 def _hashed(value: Any) -> str:

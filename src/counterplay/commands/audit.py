@@ -1,8 +1,8 @@
 """``counterplay audit MODEL DATA``: a model and a table in, one page and one exit code out.
 
-The first word ``init``, ``check`` or ``show`` is a command of its own; anything else is the model
-(a file of such a name: ``./init``). Exit codes: 0 all gates pass, 3 one fails, 4 none fails and one
-is undecided, 2 a mistake of the user, 1 a section failed, 130 interrupted.
+The first word ``init``, ``check``, ``show`` or ``demo`` is a command of its own; anything else is
+the model (a file of such a name: ``./init``). Exit codes: 0 all gates pass, 3 one fails, 4 none
+fails and one is undecided, 2 a mistake of the user, 1 a section failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit your own model and data. First: counterplay audit init DATA. Then: counterplay "
     "audit MODEL DATA --config audit.toml. All options: counterplay audit MODEL DATA --help.",
-    epilog="MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none.",
+    epilog="MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none. "
+    "Example: counterplay audit model.skops loans.csv --config audit.toml",
 )
 
 Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: audit.toml.")]
@@ -94,7 +95,7 @@ def run(
         Config.of(config), seed=seed, time=None if time is None else read_seconds(time)
     )
     judged = settings.confirmed or accept_guesses or config is None
-    former = _stored(plan), _stored(against)
+    former, last = _stored(plan), _stored(against)
     inputs = read_inputs(
         None if model == "-" else model, data, settings,
         train=train, jobs=jobs, trust=trust or (), trust_pickle=trust_pickle,
@@ -108,8 +109,9 @@ def run(
     words += ["--seed", str(settings.run.seed)]
     with _progress() as told:
         found = run_audit(
-            inputs, sections=names, progress=told, store=out / "audit.sqlite", plan=former[0],
-            against=former[1], judge_gates=judged, command=shlex.join(words),
+            inputs, sections=names, progress=told, store=out / "audit.sqlite",
+            plan=None if former is None else dict(former.plan), against=last,
+            judge_gates=judged, command=shlex.join(words),
         )  # fmt: skip
     found = found.write(out)
     _also(found.record, junit, markdown)
@@ -204,6 +206,20 @@ def show(
         typer.echo(f"{record.name} was changed after it was written", err=True)
     write_atomic(target, render_page(stored))
     typer.echo(f"wrote {target}")
+
+
+@app.command("demo", epilog="Example: counterplay audit demo -o audit.html")
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("audit.html"),
+) -> None:
+    """Audit a small model on data that come with scikit-learn; no file is needed."""
+    from counterplay.auditing.demo import demo_audit
+
+    with _progress() as told:
+        found = demo_audit(told)
+    found.to_html(out)
+    typer.echo(found.summary())
+    typer.echo(f"wrote {out}")
 
 
 def _look_at(model: str, frame: Any, trust: list[str], trust_pickle: bool) -> None:

@@ -329,7 +329,7 @@ class _Crowd:
         self.left[m] |= done.loss <= target
         if self.left[m] and target > 0.0:
             return GOODBYE
-        fields = {
+        fields: dict[str, Any] = {
             "loss": done.loss,
             "gradient": done.gradient,
             "threshold": target,

@@ -227,7 +227,6 @@ class TorchModule(Objective):
         ]
         return loss.detach(), self.accuracy(out.detach(), y, weight), torch.cat(flat, dim=1)
 
-
     def train_steps(
         self, w: Array, x: Array, y: Array, step_size: float, work: Any, batches: Any
     ) -> tuple[Array, dict[str, NDArray[Any]]]:

@@ -78,6 +78,7 @@ class Objective(ABC):
 
     def load_buffers(self, buffers: Mapping[str, NDArray[Any]]) -> None:
         """Replace the running statistics."""
+        return None
 
     def predict(self, out: Array) -> Array:
         """Return class numbers from scores."""

@@ -206,9 +206,10 @@ def averaged_buffers(
         values = np.stack([a.buffers[name] for a in own])
         if dtype.kind == "f":
             weights = np.array([min(a.rows, most) for a in own])
-            found[name] = np.average(values.astype(np.float64), axis=0, weights=weights)
+            mean = np.average(values.astype(np.float64), axis=0, weights=weights)
+            found[name] = np.asarray(mean)
         else:
-            found[name] = values.max(axis=0)
+            found[name] = np.asarray(values.max(axis=0))
     return found
 
 

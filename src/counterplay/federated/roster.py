@@ -1,4 +1,4 @@
-"""Who is in a federation: names, goodbyes, parties that are silent and parties that are set aside."""
+"""Who is in a federation: names, goodbyes, silent parties and parties that are set aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked in a round: a share of the parties, those who are urgent, and now and then everybody.
+"""Who is asked in a round: a share of the parties, the urgent ones, now and then everybody.
 
 Draws depend on the seed, the round and the sorted names of the parties only, so that the same seed
 asks the same parties in this process and on Flower.

@@ -23,7 +23,7 @@ from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.federated.anchor import Anchor
 from counterplay.federated.blocking import Blocking
-from counterplay.federated.cuts import Cuts
+from counterplay.federated.cuts import Cuts, Slack
 from counterplay.federated.history import (
     GOODBYE,
     FederationHistory,
@@ -123,7 +123,7 @@ class Coordinator:
 
     def history(self, notes: tuple[str, ...] = (), **more: Any) -> FederationHistory:
         """The run so far."""
-        first = (NOBODY,) if self._averaged else ()
+        first: tuple[str, ...] = (NOBODY,) if self._averaged else ()
         if self.buffer_parties:
             many = self.buffer_parties
             first += (f"BatchNorm statistics averaged over {many} parties; GroupNorm avoids this.",)
@@ -221,7 +221,7 @@ class Coordinator:
         found = averaged_buffers(list(answers.values()), self.trust.clip)
         if found:
             self.buffers, self.buffer_parties = found, len(answers)
-        return w + step
+        return np.asarray(w + step)
 
     def _plain(
         self,
@@ -317,13 +317,13 @@ class Coordinator:
             above = self.cuts.take(node, w, answer)
             if answer.loss_se > 0.0 and answer.gradient_error == 0.0:
                 self._convex = False
-            if self._convex and not answer.ordinary:
-                if above > self.tolerance * max(1.0, answer.loss):
-                    self._convex, self._sampled, self._anchor = False, True, None
-                    self.remarks.append(
-                        f"{self.roster.name(node)} answered {above:.3g} below its lower bound in "
-                        f"round {server_round}: its loss is not convex, or its data changed."
-                    )
+            refuted = above > self.tolerance * max(1.0, answer.loss)
+            if self._convex and refuted and not answer.ordinary:
+                self._convex, self._sampled, self._anchor = False, True, None
+                self.remarks.append(
+                    f"{self.roster.name(node)} answered {above:.3g} below its lower bound in round "
+                    f"{server_round}: its loss is not convex, or its data changed."
+                )
         for node in self.schedule.urgent & set(self.cuts.nodes):
             if node not in self._silent and self.roster.absences(node) >= self.patience:
                 self._silent.add(node)
@@ -363,7 +363,7 @@ class Coordinator:
         self._sampled = self._sampled or stale
         sent = self._reports({node: self.cuts[node].answer for node in nodes})
         free = self._silent | self._blocking.free
-        slack = "curvature" if self._sampled and not self._convex else "none"
+        slack: Slack = "curvature" if self._sampled and not self._convex else "none"
         return replace(
             sent,
             loss=self.cuts.bounds(w, nodes),
@@ -402,9 +402,7 @@ class Coordinator:
             return None
         return np.asarray(limit / np.maximum(lengths, limit))
 
-    def _verdict(
-        self, w: FloatArray, decision: Decision, connected: Collection[int]
-    ) -> Status:
+    def _verdict(self, w: FloatArray, decision: Decision, connected: Collection[int]) -> Status:
         """The rule's status; it is not done before everybody has answered at this very model."""
         self.schedule.everybody_next = False
         nodes = self.cuts.nodes

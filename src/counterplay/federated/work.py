@@ -178,7 +178,8 @@ def party_report(
     anchor: bool = True,
 ) -> LocalReport:
     """Return the report of one party on rows and parameters ``(1, d)`` that were checked."""
-    backend, buffers = objective.backend, {}
+    backend = objective.backend
+    buffers: dict[str, NDArray[Any]] = {}
     sites = Sites.from_agents(X, y, np.zeros(len(X), dtype=np.int64))
     with backend.fast_floats(float(len(X)) * objective.size):
         data = SiteArrays(sites, backend, np.zeros(1, dtype=np.int64))

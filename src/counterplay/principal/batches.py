@@ -5,7 +5,7 @@ Source: Proposition 25.F, see docs/theory/25-offers.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.principal.games import check_states
+from counterplay.tables.cells import is_missing, shown
 
 Moves = list[tuple[Sequence[int], FloatArray, int]]
 """Events, their summed residual, and how many outcomes it sums."""
@@ -40,9 +41,12 @@ def batch_outcomes(outcomes: ArrayLike, contexts: list[Any] | None, n: int | Non
 
 def batch_slices(batches: Any, rounds: int) -> list[slice]:
     """Return the runs of equal names; a name that comes back later is an error."""
-    names = list(batches)
-    if len(names) != rounds:
+    names = list(batches) if hasattr(batches, "__iter__") else []
+    if len(names) != rounds or isinstance(batches, str):
         raise InvalidInputError(f"batches must name the batch of each of {rounds} rows")
+    for t, name in enumerate(names):
+        if not isinstance(name, Hashable) or is_missing(name):
+            raise InvalidInputError(f"the batch of row {t} is {shown(name, 40)}: expected a name")
     edges = [0] + [t for t in range(1, rounds) if names[t] != names[t - 1]] + [rounds]
     firsts = [names[a] for a in edges[:-1]]
     if len(set(firsts)) < len(firsts):

@@ -8,7 +8,7 @@ its exact moments are used. Source: docs/theory/25-offers.md, "Checks".
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, IntArray
@@ -76,7 +76,7 @@ def permutation_test(
         count = np.bincount(strata)
         own = np.bincount(strata, weights=a**2) * np.bincount(strata, weights=b**2)
         variance = (own / np.maximum(count - 1, 1)).sum()
-        p = 2.0 * float(norm.sf(abs(observed) / np.sqrt(variance)))
+        p = 2.0 * float(ndtr(-abs(observed) / np.sqrt(variance)))
         return observed / float(size), p
     order = np.argsort(strata, kind="stable")
     a, b, ids = a[order], b[order], strata[order].astype(np.float64)

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from counterplay.core.arguments import checked
 from counterplay.core.report import Report
@@ -182,6 +181,8 @@ class OfferFit(Report):
             mean = np.add.reduceat(self.log.values[order], starts) / rows
         if not self.terms.ordered or not self.monotone:
             return np.asarray(mean)
+        from scipy.optimize import isotonic_regression
+
         return np.asarray(isotonic_regression(mean, weights=rows).x)
 
     @cached_property

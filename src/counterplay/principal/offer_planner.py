@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from counterplay.core.records import read_generator, require_state, write_record
 from counterplay.core.validation import FloatArray, check_real
@@ -191,6 +190,8 @@ class OfferPlanner:
     def _isotonic(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         if not self.settings.shaped:
             return values
+        from scipy.optimize import isotonic_regression
+
         scaled = weights / weights.max()
         return np.asarray(isotonic_regression(values, weights=np.maximum(scaled, 1e-12)).x)
 

@@ -140,6 +140,20 @@ class Worth:
             found.append(self._fixed())
         return found + self._suggestions(movers)
 
+    def remaining(self) -> dict[str, Quantity]:
+        """Return the money that is left after the advised steps, in the ranking scenario."""
+        rule = AS_IS
+        for before, after in ((AS_IS, HONEST), (HONEST, HARDENED)):
+            if after in self.rules.decisions and self._ranked(before, after)[0].low > 0:
+                rule = after
+        zero = np.zeros(len(self.rules.rows))
+        found = difference_of(
+            self.rules.mixed(rule, self.b, self.share), (zero, zero, zero), self.rules.boot,
+            unit=self.context.money_unit, basis=self._basis(rule, rule, self.b),
+            assumes=(*self.context.money_assumes, "costs of moves"),
+        )  # fmt: skip
+        return {"remaining_money": found}
+
     def _scenarios(self, before: str, after: str) -> tuple[Scenario, ...]:
         budget = self.rules.budgets[self.b]
         return (

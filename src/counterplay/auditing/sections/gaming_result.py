@@ -16,7 +16,8 @@ from counterplay.auditing.sections.gaming_actions import Worth, variants_of
 from counterplay.auditing.sections.gaming_people import group_table, movers_table
 from counterplay.auditing.sections.gaming_pictures import figures
 from counterplay.auditing.sections.gaming_rules import AS_IS, HARDENED, HONEST, Rules
-from counterplay.auditing.sections.honest import best_plain
+from counterplay.auditing.sections.honest import best_plain, plain_cost
+from counterplay.core.validation import IntArray
 
 COLUMNS = (
     "rule", "budget", "accepted", "accuracy", "false_accepts", "false_rejects", "movers",
@@ -54,6 +55,7 @@ def gaming_result(
     table = decision_table(rules)
     worth = Worth(rules)
     quantities, values = _quantities(rules, table)
+    quantities |= worth.remaining()
     words = Words(rules, table, worth)
     groups = group_table(rules)
     changes, movers = movers_table(rules, parts["moves"])
@@ -71,7 +73,7 @@ def gaming_result(
         figures=tuple(figures(rules, table, changes, groups, worth)),
         quantities=quantities,
         plain={"gamed_money": plain, "gamed_accuracy": words.larger},
-        row_values=values,
+        row_values=values | _plain_values(context, rules.rows, worth.plain_rule),
         assumptions=words.assumptions(),
         variants=offered,
         frame=_frame(table),
@@ -142,24 +144,18 @@ def _grid(context: Context, table: list[Line]) -> Grid:
             value, unit="rows", n=line.n, basis="exact" if line.exact else "found"
         )
 
-    counted = ("accepted", "false_accepts", "false_rejects", "movers", "unqualified_movers")
+    counted = ("false_accepts", "false_rejects", "accepted", "movers", "unqualified_movers")
     rows = tuple(
         (
-            line.rule, line.budget, line.accuracy,
-            *(count(getattr(line, c), line) for c in counted), line.money,
+            line.rule, line.budget, line.money,
+            *(count(getattr(line, c), line) for c in counted), line.accuracy,
             "exact" if line.exact else "found .. certified",
         )
         for line in table
     )  # fmt: skip
-    named = [
-        "rule",
-        "effort",
-        "accuracy",
-        *(c.replace("_", " ") for c in counted),
-        "money",
-        "moves",
-    ]
-    numbers = {"effort", "accuracy", "money", *(c.replace("_", " ") for c in counted)}
+    words = [c.replace("_", " ") for c in counted]
+    named = ["rule", "effort", "money", *words, "accuracy", "moves"]
+    numbers = {"effort", "accuracy", "money", *words}
     return Grid(
         title="Decisions by rule and effort",
         columns=tuple(Column(name=name, number=name in numbers) for name in named),
@@ -205,6 +201,17 @@ def _quantities(
                     own, scale = rows[name]
                     values[key] = RowValues(rows=rules.rows, values=own, scale=scale)
     return found, values
+
+
+def _plain_values(context: Context, rows: IntArray, rule: str) -> dict[str, RowValues]:
+    """Return the rows behind the best plain rules, to be paired with those of the model."""
+    y = context.wanted[rows]
+    right = y == (y.mean() >= 0.5)
+    cost = plain_cost(context, rule, rows)
+    return {
+        "best_plain gamed_accuracy": RowValues(rows=rows, values=right.astype(float)),
+        "best_plain gamed_money": RowValues(rows=rows, values=cost, scale=1000.0),
+    }
 
 
 def _per_thousand(hits: int, n: int, basis: Any) -> Quantity:
@@ -303,8 +310,8 @@ class Words:
             how = ", mostly by changing " + " and ".join(name for name, _, _ in movers[:2])
         found = "" if gamed.exact else "at least "
         sentence = (
-            f"If people spend {self.budget:g} {unit}, {which} costs {gamed.money}: {found}{more:,} "
-            f"more false accepts{how}."
+            f"If people spend {self.budget:g} ({unit}), {which} costs {gamed.money}: "
+            f"{found}{more:,} more false accepts{how}."
         )
         return Finding(
             name="gamed", sentence=sentence,

@@ -207,6 +207,12 @@ def _result(
         row_values={
             "honest_accuracy": RowValues(rows=rows, values=decided.right.astype(float)),
             "honest_money": RowValues(rows=rows, values=decided.money, scale=1000.0),
+            "best_plain honest_accuracy": RowValues(
+                rows=rows, values=(decided.wanted == (decided.wanted.mean() >= 0.5)).astype(float)
+            ),
+            "best_plain honest_money": RowValues(
+                rows=rows, values=plain_cost(context, rule, rows), scale=1000.0
+            ),
         },
         assumptions=context.money_assumes,
         accuracy=accuracy,

@@ -323,6 +323,7 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
                 f"decisions are right and stay right whatever {t} rows are added; the rule "
                 f"'{planted.plain[0]}' cannot be moved at all and the larger class has "
                 f"{larger.value:.1%}."
+                + (" Every block says the same to everybody." if _constant(top) else "")
             ).replace("%", " %")
         return [*found, Finding(name="no_certificate", sentence=text, severity="medium")]
     recalls = [best.recall(t, side) for side in (True, False)]
@@ -337,6 +338,10 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
     ).replace("%", " %")
     quantity = best.accuracy(t)
     return [*found, Finding(name="certificate", sentence=text, severity="good", quantity=quantity)]
+
+
+def _constant(found: Certified) -> bool:
+    return bool(found.accepted.all() or (~found.accepted).all())
 
 
 def _attack_findings(planted: Planted) -> list[Finding]:
@@ -398,13 +403,13 @@ def _tables(planted: Planted) -> list[Grid]:
         rows = [
             (
                 found.unit, found.blocks, t, found.recall(t, True), found.recall(t, False),
-                found.accuracy(t), _money(planted, found, t),
+                _money(planted, found, t), found.accuracy(t),
             )
             for found in planted.ensembles
             for t in (0, *planted.levels)
         ]  # fmt: skip
         names = ("unit", "blocks", "planted", "recall of accepted", "recall of rejected",
-                 "accuracy", "money")  # fmt: skip
+                 "money", "accuracy")  # fmt: skip
         grids.append(
             Grid(
                 title="Certified against planted rows",
@@ -467,7 +472,7 @@ def _figures(planted: Planted, larger: Quantity) -> list[Figure]:
         left = 1 - np.arange(1, len(inside) + 1) / len(_attack_frame(planted))
         series.append(
             Series(
-                label="rejected rows that no attack flipped", x=tuple(map(float, inside)),
+                label="rejected rows left by attacks", x=tuple(map(float, inside)),
                 y=tuple(map(float, left)), style="crosses",
             )
         )  # fmt: skip

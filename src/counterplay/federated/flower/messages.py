@@ -260,7 +260,7 @@ class Decoder:
         new = self.space.rebuild(vector, old)
         for key, value in (buffers or {}).items():
             if key in old:
-                new[key] = value.astype(old[key].dtype)
+                new[key] = np.asarray(value.astype(old[key].dtype))
         return ArrayRecord(
             {key: model[key] if new[key] is old[key] else Array(new[key]) for key in model}
         )

@@ -50,8 +50,8 @@ class ADAGD:
     ``F_m(w_t) >= min(F_m(w_0), eps_m + delta)``. With ``eta`` from ``adagd_step_size`` and iterates
     that stay bounded under minimal heterogeneity it stops with
     ``eps_m + delta < F_m <= eps_m + 2 delta`` for every agent (Theorem 5.2, repaired).
-    A ``stalled`` status is a violation of minimal heterogeneity, or a step size with which everybody
-    is predicted to leave before all are within ``eps_m + 2 delta``.
+    A ``stalled`` status is a violation of minimal heterogeneity, or a step size with which
+    everybody is predicted to leave before all are within ``eps_m + 2 delta``.
 
     Examples
     --------
@@ -153,8 +153,8 @@ class ADAGD:
         squares = np.diagonal(gram)
         if self.variant == "anchored" and reports.updates is not None:
             squares = np.maximum(squares, np.diagonal(moves.gram()))
-        leaving = (
-            reports.loss - slack - eta * np.sqrt(squares) <= reports.eps + self._margin(reports)
+        leaving = reports.loss - slack - eta * np.sqrt(squares) <= reports.eps + self._margin(
+            reports
         )
         return leaving if reports.leaving is None else leaving | reports.leaving
 

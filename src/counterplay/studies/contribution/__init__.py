@@ -1,5 +1,6 @@
 """Studies of data sharing: prices of stability and fairness, odd geometry, and real defectors."""
 
+from counterplay.studies.contribution.consortium import STUDY as CONSORTIUM
 from counterplay.studies.contribution.defection_digits import EIGHT
 from counterplay.studies.contribution.defection_digits import STUDY as DEFECTION
 from counterplay.studies.contribution.emnist import emnist_figures, emnist_verdicts
@@ -34,5 +35,5 @@ AREA = Area(
     ),
     start="counterplay consortium north.csv south.csv east.csv --label y",
     picture="prices/prices",
-    studies=(PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
+    studies=(CONSORTIUM, PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
 )

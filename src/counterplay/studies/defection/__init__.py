@@ -4,6 +4,7 @@ from counterplay.studies.defection.grids import FINE_TUNE, Q_BY_K
 from counterplay.studies.defection.misreport import MISREPORT
 from counterplay.studies.defection.plates import PLATES
 from counterplay.studies.defection.round_bounds import ROUND_BOUNDS
+from counterplay.studies.defection.sampling import SAMPLING
 from counterplay.studies.defection.sandwich import SANDWICH
 from counterplay.studies.defection.step_sizes import STEP_SIZES
 from counterplay.studies.defection.timeline import DEVICE_ACCURACY, TIMELINE
@@ -38,6 +39,7 @@ AREA = Area(
         ROUND_BOUNDS,
         STEP_SIZES,
         MISREPORT,
+        SAMPLING,
         TIMELINE,
         DEVICE_ACCURACY,
         Q_BY_K,

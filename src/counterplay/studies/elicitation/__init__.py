@@ -5,8 +5,10 @@ from counterplay.studies.elicitation.bases import BASES
 from counterplay.studies.elicitation.environments import ENVIRONMENTS
 from counterplay.studies.elicitation.many_users import MANY_USERS
 from counterplay.studies.elicitation.noise import NOISE
+from counterplay.studies.elicitation.panels import PANELS
 from counterplay.studies.elicitation.people import PEOPLE
 from counterplay.studies.elicitation.precision import PRECISION
+from counterplay.studies.elicitation.promises import PROMISES
 from counterplay.studies.elicitation.times import TIMES
 from counterplay.studies.elicitation.trajectories import TRAJECTORIES
 from counterplay.studies.study import Area
@@ -43,6 +45,8 @@ AREA = Area(
         ENVIRONMENTS,
         NOISE,
         PEOPLE,
+        PROMISES,
+        PANELS,
         MANY_USERS,
     ),
 )
