@@ -125,7 +125,9 @@ def verdicts(replicates: int) -> None:
     full = np.median(used[1.0])
     for fraction, bar in ((0.25, 0.4), (0.5, 0.65)):
         share = np.median(used[fraction]) / full
-        print(f"answers until truly converged, fraction {fraction}: {share:.2f} of full (bar {bar})")
+        print(
+            f"answers until truly converged, fraction {fraction}: {share:.2f} of full (bar {bar})"
+        )
     for name in claims:
         print(f"false 'converged', {name}: {false[name]} of {claims[name]} claims")
 
