@@ -77,3 +77,4 @@ design = design_contract(
 print(design.summary())
 print(design.to_frame().sort_values("regret", ascending=False).head(3).to_string(index=False))
 print(behaviour_audit(design.transcript).summary())
+comparison.plot().figure.savefig("principal_flu_staffing.png")
