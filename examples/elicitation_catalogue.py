@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from counterplay.elicitation import Catalogue, LinearPreferenceUser, PolytopeElicitor, answered_by
+from counterplay.elicitation import (
+    AtMost,
+    Catalogue,
+    LinearPreferenceUser,
+    PolytopeElicitor,
+    ReliableElicitor,
+    answered_by,
+)
 
 folder = os.environ.get("COUNTERPLAY_DATA", "")
 laptops = Path(folder) / "laptops.parquet"
@@ -45,6 +52,7 @@ for name, weights in people.items():
     print(f"true regret {100 * regret:.2f} %")
     assert regret <= result.regret_certificate + 1e-9
 
-careful = PolytopeElicitor(catalogue, wrong_answers=1, random_state=0)
+careful = ReliableElicitor(catalogue, errors=AtMost(0.1), random_state=0)
 result = answered_by(careful, LinearPreferenceUser([0.6, 0.6, 0.6, 0.6], eps=1e-3))
-print(f"\nwith one wrong answer allowed: {result.n_queries} questions, {result.label}")
+print(f"\nif one answer in ten may be wrong: {result.n_queries} questions")
+print(result.summary())

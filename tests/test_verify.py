@@ -62,19 +62,17 @@ class Person:
         config = {
             "items": self.items.tolist(),
             "target": self.elicitor.target_regret,
-            "wrong_answers": self.elicitor.wrong_answers,
         }
         return write_export("cars", "elicitation", config, [chain]).encode()
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("wrong", [0, 1])
-def test_the_certificate_is_that_of_the_area(seed: int, wrong: int) -> None:
+def test_the_certificate_is_that_of_the_area(seed: int) -> None:
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 5))
     items = rng.random((40, k))
     weights = rng.dirichlet(np.ones(k)).tolist()
-    person = Person(items, weights, wrong_answers=wrong, target_regret=0.05)
+    person = Person(items, weights, target_regret=0.05)
     found = verify(person.export())
     assert found.holds, found.summary()
     (check,) = [c for c in found.checks if c.name.startswith("certificate")]
@@ -107,7 +105,7 @@ def test_contradictions_that_were_set_aside() -> None:
         chain.add("elicit.answered", body, actor="p")
     stated = {"item": 0, "regret_certificate": 0.0, "set_aside": [1], "questions": 3}
     chain.add("elicit.result", stated, actor="p")
-    config = {"items": items.tolist(), "target": 0.01, "wrong_answers": 0}
+    config = {"items": items.tolist(), "target": 0.01}
     found = verify(write_export("two", "elicitation", config, [chain]).encode())
     assert found.holds, found.summary()
     assert "1 set aside" in found.summary()
@@ -287,7 +285,6 @@ def test_the_table_behind_the_items(tmp_path: Path) -> None:
     config = {
         "items": [[0.0, 1.0], [1.0, 0.0], [0.5, 2 / 3]],
         "target": 0.01,
-        "wrong_answers": 0,
         "columns": {"benefits": ["km"], "costs": ["price"], "scale": "range", "rows": [0, 1, 2]},
     }
     chain = EventChain("p")

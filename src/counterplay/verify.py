@@ -39,6 +39,7 @@ from counterplay.core.records import Record, require_state, to_record
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.verify_campaign import Recount
+from counterplay.verify_reliable import USED, Answers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +112,7 @@ def verify(
     Examples
     --------
     >>> from counterplay.core.exports import EventChain, write_export
-    >>> config = {"items": [[1.0, 0.0], [0.0, 1.0]], "target": 0.01, "wrong_answers": 0}
+    >>> config = {"items": [[1.0, 0.0], [0.0, 1.0]], "target": 0.01}
     >>> chain = EventChain("person 1")
     >>> shown = {"first": {"id": 0, "values": [1, 0]}, "second": {"id": 1, "values": [0, 1]}}
     >>> said = {"number": 0, "shown": shown, "answer": "first", "purpose": "compare"}
@@ -196,23 +197,62 @@ def _agree(name: str, wrong: str | None, right: str) -> Check:
 
 
 def _elicitation(export: Export, table: str | os.PathLike[str] | None) -> Iterable[Check]:
-    config = to_record(export.study.config, lines.ElicitationConfig, what="the configuration")
+    config: lines.ReliableConfig | lines.ElicitationConfig
+    if export.study.config.get("promise") == "reliable":
+        config = to_record(export.study.config, lines.ReliableConfig, what="the configuration")
+    else:
+        config = to_record(export.study.config, lines.ElicitationConfig, what="the configuration")
     width = len(config.items[0])
     same = all(len(row) == width for row in config.items)
     require_state(same, "the configuration", "items", "all items must have as many values")
     items = np.array(config.items)
     if table is not None:
-        yield _table_check(config, items, table)
+        yield _table_check(config.columns, items, table)
     by_stream: dict[str, list[Event]] = {}
     for event in export.events:
         by_stream.setdefault(event.stream, []).append(event)
     for name, events in by_stream.items():
-        yield from _person(name, events, config, items)
+        if isinstance(config, lines.ReliableConfig):
+            yield from _slipping(name, events, config)
+        else:
+            yield from _person(name, events, items)
 
 
-def _person(
-    name: str, events: Sequence[Event], config: lines.ElicitationConfig, items: FloatArray
-) -> Iterable[Check]:
+def _slipping(name: str, events: Sequence[Event], config: lines.ReliableConfig) -> Iterable[Check]:
+    """Fold the answers of one person who may slip; check every result against those before."""
+    answers, erased = Answers(config), False
+    for event in events:
+        erased = erased or (event.body is None and event.kind in USED)
+        if event.kind != "elicit.result":
+            if not erased:
+                answers.take(event)
+        elif event.body is None or erased:
+            yield Check(f"certificate of {name}", "erased", "what it rests on was erased")
+        else:
+            stated = _body(event, lines.ReliableStated)
+            for what, wrong, right in answers.findings(stated):
+                yield _agree(f"{what} of {name}", wrong, right)
+            if stated.if_every_answer_is_right is not None:
+                yield _if_all_right(name, stated, answers)
+
+
+def _if_all_right(name: str, stated: lines.ReliableStated, answers: Answers) -> Check:
+    """The exact number beside the reliable one: the weights that explain every answer."""
+    title, said = f"if every answer of {name} is right", stated.if_every_answer_is_right or 0.0
+    if answers.config.unknown or stated.item >= len(answers.items):
+        return Check(title, "failed", "there is no such number for items of unknown signs")
+    given: list[tuple[FloatArray, lines.Said]] = [
+        (difference, "first") for choice in answers.choices() for difference in choice.differences
+    ]
+    rows = _rows(given, answers.items)
+    if _slack(rows) <= -TOLERANCE:
+        return Check(title, "failed", "no preference explains every answer")
+    regret = _largest_regret(stated.item, answers.items, rows)
+    told = f"stated {said:.4g}, recomputed {regret:.4g}"
+    return _agree(title, told if said < regret - TOLERANCE else None, told)
+
+
+def _person(name: str, events: Sequence[Event], items: FloatArray) -> Iterable[Check]:
     """Fold the answers of one person; check every result against the answers before it."""
     log: list[tuple[int, lines.Answered]] = []
     erased = False
@@ -232,7 +272,7 @@ def _person(
             log.pop()
         elif event.kind == "elicit.result":
             stated = _body(event, lines.ElicitationStated)
-            yield _certificate(name, stated, [answer for _, answer in log], config, items)
+            yield _certificate(name, stated, [answer for _, answer in log], items)
 
 
 def _check_shown(answered: lines.Answered, event: Event, items: FloatArray, count: int) -> None:
@@ -254,7 +294,6 @@ def _certificate(
     name: str,
     stated: lines.ElicitationStated,
     log: Sequence[lines.Answered],
-    config: lines.ElicitationConfig,
     items: FloatArray,
 ) -> Check:
     """Largest regret of the recommended item over all weights that explain the answers."""
@@ -265,17 +304,13 @@ def _certificate(
         return Check(title, "failed", f"stated {stated.questions} questions, there are {len(log)}")
     given = _given(log)
     aside = set(stated.set_aside)
-    if wrong := _wrongly_aside(aside, given, items, config.wrong_answers):
+    if wrong := _wrongly_aside(aside, given, items):
         return Check(title, "failed", wrong)
     kept = [answer for number, answer in given.items() if number not in aside]
-    regret, possible = 0.0, False
-    for left_out in itertools.combinations(range(len(kept)), min(config.wrong_answers, len(kept))):
-        rows = _rows([a for i, a in enumerate(kept) if i not in left_out], items)
-        if _slack(rows) > (TOLERANCE if left_out else -TOLERANCE):
-            possible = True
-            regret = max(regret, _largest_regret(stated.item, items, rows))
-    if not possible:
+    rows = _rows(kept, items)
+    if _slack(rows) <= -TOLERANCE:
         return Check(title, "failed", "no preference explains the answers that count")
+    regret = _largest_regret(stated.item, items, rows)
     numbers = f"stated {stated.regret_certificate:.4g}, recomputed {regret:.4g}"
     dropped = f", {len(aside)} set aside" if aside else ""
     wrong = f"{numbers}" if stated.regret_certificate < regret - TOLERANCE else None
@@ -299,14 +334,13 @@ def _wrongly_aside(
     aside: set[int],
     given: dict[int, tuple[FloatArray, lines.Said]],
     items: FloatArray,
-    wrong_answers: int,
 ) -> str | None:
     """Answers may be set aside only if fewer would not do; returns what is wrong."""
     if not aside <= given.keys():
         return "an answer that was set aside does not exist"
-    if not aside or len(aside) + wrong_answers > _MOST_SUBSETS:
+    if not aside or len(aside) > _MOST_SUBSETS:
         return None
-    for fewer in itertools.combinations(given, len(aside) + wrong_answers - 1):
+    for fewer in itertools.combinations(given, len(aside) - 1):
         if _slack(_rows([a for n, a in given.items() if n not in fewer], items)) > TOLERANCE:
             return f"{len(aside)} answers are set aside, {len(aside) - 1} would have been enough"
     return None
@@ -369,32 +403,40 @@ def _undominated(items: FloatArray) -> IntArray:
 
 
 def _table_check(
-    config: lines.ElicitationConfig, items: FloatArray, table: str | os.PathLike[str]
+    columns: lines.Columns | None, items: FloatArray, table: str | os.PathLike[str]
 ) -> Check:
     """The items must be the stated rows and columns of the file, in the stated scale."""
-    if config.columns is None:
+    if columns is None:
         return Check("table", "failed", "the export does not say which columns were used")
-    columns = [*config.columns.benefits, *config.columns.costs]
+    names = [*columns.benefits, *columns.costs, *columns.either]
     text = read_limited(table, what="the table", limit=LARGEST).decode("utf-8-sig", "replace")
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    missing = [name for name in columns if not rows or name not in rows[0]]
+    missing = [name for name in names if not rows or name not in rows[0]]
     if missing:
         return Check("table", "failed", f"the table has no column {missing[0]!r:.60}")
-    places = [rows[0].index(name) for name in columns]
+    places = [rows[0].index(name) for name in names]
     try:
-        raw = np.array([[float(rows[r + 1][p]) for p in places] for r in config.columns.rows])
+        raw = np.array([[float(rows[r + 1][p]) for p in places] for r in columns.rows])
     except (IndexError, ValueError):
         return Check("table", "failed", "a row of the items is not in the table, or no number")
-    if raw.shape != items.shape:
+    if raw.shape != (len(items), len(names)) or not len(raw):
         return Check("table", "failed", "the table has another number of rows or columns")
-    low, high = raw.min(axis=0), raw.max(axis=0)
-    low = low if config.columns.scale == "range" else np.zeros_like(low)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(high > low, (raw - low) / (high - low), 1.0)
-    cost = np.isin(columns, config.columns.costs)
-    same = np.allclose(np.where(cost, 1.0 - share, share), items, rtol=1e-9, atol=1e-9)
+    values = np.hstack([_valued(raw[:, j], name, columns) for j, name in enumerate(names)])
+    same = values.shape == items.shape and np.allclose(values, items, rtol=1e-9, atol=1e-9)
     return _agree("table", None if same else "the items are not the rows of the table",
                   f"{len(items)} items are rows of it")  # fmt: skip
+
+
+def _valued(raw: FloatArray, name: str, columns: lines.Columns) -> FloatArray:
+    """A column as shares of its range, one per segment where the worth bends."""
+    ends = np.array([raw.min() if columns.scale == "range" else 0.0, raw.max()])
+    if name in columns.curves:
+        ends = np.quantile(raw, np.linspace(0.0, 1.0, columns.curves[name] + 1))
+    width = np.diff(ends)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(width > 0, (raw[:, None] - ends[:-1]) / width, 1.0)
+    share = np.clip(share, 0.0, 1.0) if name in columns.curves else share
+    return np.asarray(1.0 - share if name in columns.costs else share)
 
 
 def _labeling(export: Export, table: object) -> Iterable[Check]:

@@ -48,6 +48,22 @@ def run_unseen(guard: Any) -> list[int]:
     return models
 
 
+def accepted(acceptance: float = 0.5, **settings: Any) -> Any:
+    return lab.SelectiveChampion(
+        n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), acceptance=acceptance,
+        random_state=0, **settings,
+    )  # fmt: skip
+
+
+def run_accepted(guard: Any) -> list[int]:
+    models = []
+    for t in range(30):
+        decision = guard.act()
+        guard.observe(decision.id, primary=L1[t], secondary=L2[t], probability=0.9)
+        models.append(decision.model)
+    return models
+
+
 def live() -> to.ChampionChallenger:
     return to.ChampionChallenger(
         n_models=K, horizon=T, budget=to.HarmBudget(C, 2.0), review_every=40, random_state=0
@@ -242,6 +258,16 @@ CASES: dict[str, dict[str, Any]] = {
             "no models": lambda: lab.LiveChampion(horizon=90, budget=to.HarmBudget(0.1, 2.0)),
             "purse without safe": lambda: unseen(purse=3.0),
             "foreign state": lambda: lab.LiveChampion.from_json("{}"),
+        },
+    },
+    "SelectiveChampion": {
+        "make": accepted,
+        "run": run_accepted,
+        "restore": lambda text: lab.SelectiveChampion.from_json(text),
+        "bad": {
+            "no acceptance": lambda: accepted(acceptance=0.0),
+            "purse without safe": lambda: accepted(purse=3.0),
+            "foreign state": lambda: lab.SelectiveChampion.from_json("{}"),
         },
     },
     "LiveReport": {"make": lambda: unseen().report()},

@@ -22,6 +22,7 @@ from counterplay.elicitation import (
     instances,
     plan,
 )
+from counterplay.elicitation.comparisons import Answer
 from counterplay.elicitation.consistent_set import answer_rows
 from counterplay.elicitation.lab import PolytopeOracle
 from counterplay.errors import InvalidInputError, InvalidStateError, ProtocolError
@@ -360,3 +361,27 @@ def test_e12_damaged_questionnaires_are_refused(kind: str) -> None:
     for bad in damaged:
         with pytest.raises(InvalidStateError):
             PolytopeElicitor.from_json(json.dumps(bad), source)
+
+
+@pytest.mark.claim("08.37")
+def test_a_wrong_answer_goes_unnoticed_and_spoils_the_certificate() -> None:
+    class Slipping(LinearPreferenceUser):
+        count = 0
+
+        def compare(self, first: object, second: object) -> Answer:
+            self.count += 1
+            answer = super().compare(first, second)
+            return answer.swapped() if self.count == 1 else answer
+
+    spoiled = noticed = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        items, w = rng.random((300, 3)), rng.dirichlet(np.ones(3)) + 0.5
+        result = answered_by(
+            PolytopeElicitor(items, random_state=seed), Slipping(w / np.linalg.norm(w), 1e-3)
+        )
+        worth = items @ w
+        spoiled += 1 - worth[result.index] / worth.max() > result.regret_certificate + 1e-9
+        noticed += bool(result.contradictions)
+    assert spoiled >= 4
+    assert noticed <= 2

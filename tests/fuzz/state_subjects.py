@@ -28,6 +28,7 @@ from counterplay.elicitation import (
     LinearPreferenceUser,
     PolytopeElicitor,
     PreferenceElicitor,
+    ReliableElicitor,
 )
 from counterplay.elicitation.comparisons import Answer
 from counterplay.errors import CounterplayWarning
@@ -57,12 +58,14 @@ def build() -> Iterator[Parts]:
         warnings.simplefilter("ignore", CounterplayWarning)
         yield _labeling("labeling session")
         yield _campaign()
-        yield _polytope("polytope elicitor", wrong=0)
-        yield _polytope("tolerant elicitor", wrong=1)
+        yield _polytope()
+        yield _reliable()
         yield _preference()
         yield _questionnaire()
         for policy in ("guaranteed", "adaptive"):
             yield _champion(policy)
+        for feedback in ("live", "selective"):
+            yield _live(feedback)
         yield _offer_plan()
         yield from _learners()
         yield from _scalar_learners()
@@ -136,9 +139,9 @@ def _campaign() -> Parts:
     return "campaign", _as_list(campaign.log()), read, use, (_as_list(other.log()),)
 
 
-def _polytope(name: str, wrong: int) -> Parts:
+def _polytope() -> Parts:
     items = np.random.default_rng(5).random((25, 3))
-    elicitor = PolytopeElicitor(items, random_state=3, wrong_answers=wrong, target_regret=0.02)
+    elicitor = PolytopeElicitor(items, random_state=3, target_regret=0.02)
     user = LinearPreferenceUser([0.8, 0.5, 0.6], eps=0.02)
     for _ in range(5):
         if (query := elicitor.ask()) is not None:
@@ -150,7 +153,33 @@ def _polytope(name: str, wrong: int) -> Parts:
 
     other = PolytopeElicitor(1 - items, random_state=3)
     other.ask()
-    return name, elicitor.to_json(), read, _use_polytope(items), (other.to_json(),)
+    text = elicitor.to_json()
+    return "polytope elicitor", text, read, _use_polytope(items), (other.to_json(),)
+
+
+def _reliable() -> Parts:
+    items = np.random.default_rng(5).random((20, 2))
+    elicitor = ReliableElicitor(items, random_state=3, target_regret=0.1, max_cells=2000)
+    for _ in range(4):
+        if (query := elicitor.ask()) is not None:
+            elicitor.tell(1 + int(np.argmax([option.value.sum() for option in query.options])))
+    elicitor.ask()
+
+    def read(text: Any) -> ReliableElicitor:
+        return ReliableElicitor.from_json(text, items)
+
+    def use(found: ReliableElicitor) -> None:
+        result = found.current()
+        twin = ReliableElicitor.from_json(found.to_json(), items)
+        _same("certificate", result.regret_certificate, twin.current().regret_certificate)
+        _same("item", result.item, twin.current().item)
+        _inside(result.item, len(items))
+        result.summary()
+        if found.ask() is not None:
+            found.tell("cannot say")
+
+    other = ReliableElicitor(1 - items, random_state=3)
+    return "reliable elicitor", elicitor.to_json(), read, use, (other.to_json(),)
 
 
 def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
@@ -161,7 +190,6 @@ def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
             target_regret=found.target_regret,
             contradictions=found.contradictions,
             max_contradictions=found.max_contradictions,
-            wrong_answers=found.wrong_answers,
             fallback=found.fallback,
             adaptive_questions=found.adaptive_questions,
             max_rays=found.max_rays,
@@ -315,6 +343,40 @@ def _champion(policy: str) -> Parts:
     return f"champion ({policy})", text, read, use, ()
 
 
+def _live(feedback: str) -> Parts:
+    """A guard that is stored as its events; what it says must follow from them."""
+    options: dict[str, Any] = {"acceptance": 0.5} if feedback == "selective" else {"max_delay": 4}
+    live: Any = ChampionChallenger(
+        n_models=3, horizon=80, budget=HarmBudget(0.1, 2.0), feedback=feedback, champion=1, safe=0,
+        purse=3.0, random_state=0, **options,
+    )  # fmt: skip
+
+    def run(guard: Any, rounds: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for t in range(min(rounds, guard.horizon - guard.rounds)):
+            number, losses = guard.act().id, rng.random((2, guard.n_models))
+            if t % 5 == 4:
+                guard.observe(number, missing=True)
+            elif feedback == "selective":
+                guard.observe(number, primary=losses[0], secondary=losses[1] / 3, probability=1.0)
+            else:
+                guard.observe(number, primary=losses[0, 0], secondary=losses[1, 0] / 3)
+
+    run(live, 20, 1)
+
+    def use(found: Any) -> None:
+        report = found.report()
+        _same("rounds", report.rounds, sum(report.live_rounds))
+        _same("outcomes", report.rounds, report.judged + report.open_outcomes + report.missing)
+        if report.void_since is None and report.harm_excess > report.harm_bound + 1e-9:
+            raise ForgedError("harm of judged rounds above its bound")
+        report.summary()
+        run(found, 10, 2)
+        _finite(found.report().played)
+
+    return f"{feedback} guard", live.to_json(), ChampionChallenger.from_json, use, ()
+
+
 def _learners() -> Iterator[Parts]:
     watchdog = {"c": 0.1, "threshold": 4.0, "on_empty": "least_bad"}
     with_resets = {**watchdog, "resets": 40}
@@ -372,6 +434,11 @@ def _exports() -> Iterator[Parts]:
     while (query := session.ask()) is not None:
         session.tell(int(problem.H[2, query.point]))
     yield _export("labeling export", session.export())
+    asked = ReliableElicitor(np.random.default_rng(2).random((12, 2)), target_regret=0.2,
+                             max_questions=6, random_state=0)  # fmt: skip
+    while (choice := asked.ask()) is not None:
+        asked.tell(1 + int(np.argmax([option.value.sum() for option in choice.options])))
+    yield _export("reliable export", asked.export())
     log = GuardLog(ChampionChallenger(
         n_models=2, horizon=40, budget=HarmBudget(0.1, 2.0), random_state=0))  # fmt: skip
     rng = np.random.default_rng(1)

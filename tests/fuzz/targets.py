@@ -203,9 +203,9 @@ def _methods(cls: type) -> Iterator[tuple[str, Any]]:
         if not base.__module__.startswith("counterplay"):
             continue
         for name, value in vars(base).items():
-            wanted = not name.startswith("_") or name == "__init__"
-            if wanted and name not in seen and isinstance(value, classmethod | type(_methods)):
-                seen.add(name)
+            wanted = (not name.startswith("_") or name == "__init__") and name not in seen
+            seen.add(name)  # what a subclass has instead of a method hides it
+            if wanted and isinstance(value, classmethod | type(_methods)):
                 yield name, value
 
 

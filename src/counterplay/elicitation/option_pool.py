@@ -14,8 +14,8 @@ import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.elicitation.catalogue import undominated
+from counterplay.elicitation.consistent_set import ConsistentSet
 from counterplay.elicitation.oracles import LinearOracle, PointSetOracle
-from counterplay.elicitation.tolerant_set import TolerantSet
 from counterplay.errors import InvalidInputError
 
 _CACHED = 2**17  # worths compared at a time
@@ -87,7 +87,7 @@ class OptionPool:
         return np.asarray((weights * self.values[self.best(weights)]).sum(axis=1))
 
     def evaluate(
-        self, consistent: TolerantSet, factor: float = 0.0, among: IntArray | None = None
+        self, consistent: ConsistentSet, factor: float = 0.0, among: IntArray | None = None
     ) -> Certificate:
         """Return the option with the smallest largest regret over all consistent preferences.
 
@@ -122,14 +122,14 @@ class OptionPool:
             positions[champion],
         )
 
-    def excesses(self, consistent: TolerantSet, factor: float) -> FloatArray:
+    def excesses(self, consistent: ConsistentSet, factor: float) -> FloatArray:
         """Return, for each option, the largest ``regret - factor * eps`` in absolute units."""
         weights = consistent.vertices
         best = self.best_values(weights)
         loss = best[:, None] - weights @ self.values.T - factor * consistent.precisions[:, None]
         return np.asarray(loss.max(axis=0))
 
-    def worst_regrets(self, consistent: TolerantSet) -> FloatArray:
+    def worst_regrets(self, consistent: ConsistentSet) -> FloatArray:
         """Return the largest relative regret of each option over all consistent preferences."""
         weights = consistent.vertices
         best = self.best_values(weights)

@@ -56,7 +56,6 @@ from counterplay.elicitation.saved import (
 )
 from counterplay.elicitation.sessions import Elicitor
 from counterplay.elicitation.shared_bases import SharedBases
-from counterplay.elicitation.tolerant_set import MAX_WRONG
 from counterplay.errors import ContradictionError, InvalidInputError, ProtocolError
 
 if TYPE_CHECKING:
@@ -87,15 +86,10 @@ class PolytopeElicitor(Elicitor):
         again, then set the fewest answers aside), ``"set_aside"`` (at once), or ``"raise"``.
     max_contradictions:
         After this many, the next one raises :class:`ContradictionError`.
-    wrong_answers:
-        The certificate holds even if this many answers are wrong (0, 1 or 2). Informative
-        questions are never redundant, so a slip goes unnoticed unless it is allowed for.
     fallback:
-        Whether the guaranteed procedure takes over when the adaptive questions do not suffice
-        (only with ``wrong_answers=0``).
+        Whether the guaranteed procedure takes over when the adaptive questions do not suffice.
     adaptive_questions:
-        Most adaptive questions; ``k (ceil(log2(2k/target)) + 1)`` by default, times
-        ``2 wrong_answers + 1``.
+        Most adaptive questions; ``k (ceil(log2(2k/target)) + 1)`` by default.
     max_rays:
         Most vertices of the polytope kept exactly; beyond it the certificate stays valid but is
         no longer the smallest possible.
@@ -136,7 +130,6 @@ class PolytopeElicitor(Elicitor):
         target_regret: float = 0.01,
         contradictions: OnContradiction = "ask",
         max_contradictions: int = 10,
-        wrong_answers: int = 0,
         fallback: bool = True,
         adaptive_questions: int | None = None,
         max_rays: int = 4000,
@@ -146,7 +139,6 @@ class PolytopeElicitor(Elicitor):
         self.target_regret = target_regret
         self.contradictions = contradictions
         self.max_contradictions = max_contradictions
-        self.wrong_answers = wrong_answers
         self.fallback = fallback
         self.adaptive_questions = adaptive_questions
         self.max_rays = max_rays
@@ -233,7 +225,7 @@ class PolytopeElicitor(Elicitor):
         weights = state.consistent.people(2048, rng)
         shares = np.ones(len(weights))
         if len(weights) < ENOUGH:
-            weights = state.consistent.likely(1024, rng)
+            weights = state.consistent.sample(1024, rng)[0]
             shares = prior_shares(weights)
         contenders = state.certificate.contenders  # nobody prefers any other option
         values = state.pool.values[contenders]
@@ -398,10 +390,9 @@ class PolytopeElicitor(Elicitor):
     def _settings(self, k: int) -> Settings:
         check_size(k, MOST_OBJECTIVES, "objectives")
         target = check_real(self.target_regret, "target_regret", low=1e-6, high=1.0, open_high=True)
-        wrong = check_int(self.wrong_answers, "wrong_answers", low=0, high=MAX_WRONG)
         adaptive = self.adaptive_questions
         if adaptive is None:
-            adaptive = bounds.adaptive_questions(k, target) * (2 * wrong + 1)
+            adaptive = bounds.adaptive_questions(k, target)
         return Settings(
             target,
             check_choice(self.contradictions, "contradictions", ("ask", "set_aside", "raise")),
@@ -409,7 +400,6 @@ class PolytopeElicitor(Elicitor):
             check_choice(self.fallback, "fallback", (True, False)),
             check_int(adaptive, "adaptive_questions", low=0),
             check_int(self.max_rays, "max_rays", low=2),
-            wrong,
         )
 
 

@@ -229,9 +229,10 @@ def _excluded(cell, answers, delta, limit, running):  # type: ignore[no-untyped-
     """Whether the answers exclude every preference of a cell, by a lower bound of the evidence."""
     differences, sizes, levels, pairs, pair_levels = answers
     if levels.shape[1] == 1:  # forecasts against the answer model
-        high = np.full(differences.shape[:2], -np.inf)
+        high = np.empty(differences.shape[:2])
         for s in range(sizes.size):
             for b in range(sizes[s]):
+                high[s, b] = -np.inf
                 for v in range(cell.shape[0]):
                     high[s, b] = max(high[s, b], _dot(cell[v], differences[s, b]) + _ROUNDING)
         return levels.sum() - best_likelihood(high, sizes) >= limit
@@ -278,10 +279,21 @@ def _excluded(cell, answers, delta, limit, running):  # type: ignore[no-untyped-
 @njit(cache=True)
 def _worst_items(centre, items, count):  # type: ignore[no-untyped-def]
     """Positions of the items with the smallest worth under one preference."""
-    worth = np.empty(len(items))
+    found = np.empty(min(count, len(items)), np.int64)
+    worth = np.empty(found.size)
+    kept = 0
     for low in range(len(items)):
-        worth[low] = _dot(centre, items[low])
-    return np.argsort(worth)[: min(count, len(items))]
+        u = _dot(centre, items[low])
+        if kept == found.size and u >= worth[kept - 1]:
+            continue
+        # insert it into the sorted list
+        place = min(kept, found.size - 1)
+        while place > 0 and worth[place - 1] > u:
+            worth[place], found[place] = worth[place - 1], found[place - 1]
+            place -= 1
+        worth[place], found[place] = u, low
+        kept = min(kept + 1, found.size)
+    return found
 
 
 @njit(cache=True)
@@ -341,14 +353,19 @@ def _search(start, items, item, r, mode, answers, delta, limit, running, most): 
     k = start.shape[2]
     stack = np.empty((_DEPTH + len(start), k, k))
     counts = np.empty(_DEPTH + len(start), np.int64)
-    stack[: len(start)] = start
-    counts[: len(start)] = len(items)
+    for c in range(len(start)):
+        counts[c] = len(items)
+        for v in range(k):
+            for j in range(k):
+                stack[c, v, j] = start[c, v, j]
     top, seen, found = len(start), 0, 0
     undecided = False
     order = np.arange(len(items))
     witnesses = np.empty((WITNESSES, k))
     differences, sizes, levels, _, _ = answers
     nobody = np.zeros(1, np.int64)
+    one = np.empty((1, k))
+    centre = one[0]
     while top > 0:
         if seen >= most or found == WITNESSES:
             undecided = True
@@ -356,9 +373,10 @@ def _search(start, items, item, r, mode, answers, delta, limit, running, most): 
         top -= 1
         seen += 1
         cell, count = stack[top].copy(), counts[top]
-        centre = np.zeros(k)
-        for v in range(k):
-            centre += cell[v] / k
+        for j in range(k):
+            one[0, j] = 0.0
+            for v in range(k):
+                one[0, j] += cell[v, j] / k
         worst = _worst_items(centre, items, _WORST) if mode == RANGE else nobody
         if mode != ANY:
             # nobody in the cell regrets the item: done
@@ -367,14 +385,14 @@ def _search(start, items, item, r, mode, answers, delta, limit, running, most): 
                 continue
         if _excluded(cell, answers, delta, limit, running):
             continue
-        if mode == ANY or _violates(centre, items, order, count, item, r, mode, worst):
-            one = centre.copy().reshape(1, k)
-            if _evidence(one, differences, sizes, levels, delta, running)[0] < limit:
-                witnesses[found] = centre
-                found += 1
-                if mode == ANY:
-                    break
-                continue
+        bad = mode == ANY or _violates(centre, items, order, count, item, r, mode, worst)
+        if bad and _evidence(one, differences, sizes, levels, delta, running)[0] < limit:
+            for j in range(k):
+                witnesses[found, j] = centre[j]
+            found += 1
+            if mode == ANY:
+                break
+            continue
         # cut the longest edge in the middle
         longest, a, b = 0.0, 0, 0
         for v in range(k):
@@ -387,11 +405,13 @@ def _search(start, items, item, r, mode, answers, delta, limit, running, most): 
         if longest < _SMALL**2 or top + 2 > len(stack):
             undecided = True
             continue
-        middle = 0.5 * (cell[a] + cell[b])
-        stack[top] = cell
-        stack[top, a] = middle
-        stack[top + 1] = cell
-        stack[top + 1, b] = middle
+        for v in range(k):
+            for j in range(k):
+                stack[top, v, j] = stack[top + 1, v, j] = cell[v, j]
+        for j in range(k):
+            middle = 0.5 * (cell[a, j] + cell[b, j])
+            stack[top, a, j] = middle
+            stack[top + 1, b, j] = middle
         counts[top] = counts[top + 1] = count
         top += 2
     status = REFUTED if found > 0 else (UNDECIDED if undecided else CERTIFIED)

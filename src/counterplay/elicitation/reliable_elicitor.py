@@ -30,6 +30,7 @@ from counterplay.elicitation.exact_path import if_all_right
 from counterplay.elicitation.forecast import PARTICLES
 from counterplay.elicitation.item_table import ItemTable
 from counterplay.elicitation.region import regrets
+from counterplay.elicitation.reliable_export import export_reliable, reliable_chain
 from counterplay.elicitation.reliable_result import ErrorsTested, ReliableResult
 from counterplay.elicitation.reliable_state import MOST_DIMENSIONS, ReliableState, Settings, Stop
 from counterplay.elicitation.saved import replayed
@@ -330,6 +331,23 @@ class ReliableElicitor(Session):
             asked=self._asked,
         )
         return write_record(record)
+
+    def export(self, study: str = "elicitation", person: str = "person") -> str:
+        """Return questions, forecasts, answers and result as lines for ``counterplay verify``.
+
+        Parameters
+        ----------
+        study:
+            Name of the study.
+        person:
+            Name of the stream of events: who answered.
+        """
+        state = self._state
+        chain = reliable_chain(person, tuple(state.log), self._particles, stopped=state.stopped)
+        bound = state.view.bound or 0
+        return export_reliable(
+            study, self._items, self.errors, float(self.target_regret), chain, self.current(), bound
+        )
 
     @classmethod
     def from_json(cls, text: str, source: Any) -> ReliableElicitor:

@@ -103,7 +103,6 @@ class AdaptiveSettings(Record, frozen=True):
     target_regret: Annotated[float, Meta(ge=1e-6, lt=1.0)]
     contradictions: Literal["ask", "set_aside", "raise"]
     max_contradictions: Count
-    wrong_answers: Annotated[int, Meta(ge=0, le=2)]
     fallback: bool
     adaptive_questions: Count | None
     max_rays: Annotated[int, Meta(ge=2, le=10_000_000)]

@@ -573,16 +573,33 @@ def _epochs(rounds: int, B: int) -> int:
 
 
 @checked
-def live_regret(rounds: int, K: int, B: int) -> float:
-    """Expected regret of the live guard with a fixed learning rate: 2 sqrt(T B (K-1) ln K).
+def live_regret(rounds: int, K: int, B: int, delay: int = 0) -> float:
+    """Expected regret of the live guard with a fixed learning rate: 2 sqrt(m T B (K-1) ln K).
+
+    With delayed outcomes m = ceil(delay / B) + 1 learners take turns (``copies="guaranteed"``).
 
     Examples
     --------
-    >>> round(live_regret(4000, 3, 16))
-    750
+    >>> round(live_regret(4000, 3, 16)), round(live_regret(4000, 3, 16, delay=20))
+    (750, 1299)
     """
     T, n, b = (check_positive_int(v, name) for v, name in ((rounds, "rounds"), (K, "K"), (B, "B")))
-    return 2 * math.sqrt(T * b * (n - 1) * math.log(n))
+    m = -(-check_int(delay, "delay", low=0) // b) + 1
+    return 2 * math.sqrt(m * T * b * (n - 1) * math.log(n))
+
+
+@checked
+def selective_regret(rounds: int, K: int, acceptance: float, B: int = 1) -> float:
+    """Expected regret when everybody is judged in accepted rounds only: sqrt(2 T B ln K / rho).
+
+    Examples
+    --------
+    >>> round(selective_regret(4000, 3, 0.5))
+    133
+    """
+    T, n, b = (check_positive_int(v, name) for v, name in ((rounds, "rounds"), (K, "K"), (B, "B")))
+    rho = check_real(acceptance, "acceptance", low=0.0, high=1.0, open_low=True)
+    return math.sqrt(2 * T * b * math.log(n) / rho)
 
 
 @checked

@@ -72,8 +72,10 @@ class ChampionChallenger(Stateful):
     change of the live model is a nuisance. By default all models can be judged in hindsight. With
     ``feedback="live"`` only the live model's outcomes are seen, late and not always: ``act`` says
     who is live and ``observe(id, primary=..., secondary=...)`` reports what came of it; that guard
-    takes ``champion``, ``safe``, ``purse``, ``max_delay`` and ``missing`` as well, see
-    :class:`counterplay.tradeoff.lab.LiveChampion`.
+    takes ``champion``, ``safe``, ``purse``, ``max_delay``, ``missing`` and ``copies`` as well, see
+    :class:`counterplay.tradeoff.lab.LiveChampion`. With ``feedback="selective"`` everybody can be
+    judged in the rounds whose case was accepted, nobody in the others, see
+    :class:`counterplay.tradeoff.lab.SelectiveChampion`.
 
     Parameters
     ----------
@@ -102,7 +104,8 @@ class ChampionChallenger(Stateful):
         The label that must not be missed, for the default secondary loss ``missed_positives``;
         labels other than 0 and 1 (False and True) need it.
     feedback:
-        ``"full"`` (all models can be judged) or ``"live"``.
+        ``"full"`` (all models can be judged), ``"live"`` (only the live one) or ``"selective"``
+        (all of them, where the case was accepted).
     random_state:
         None, an int or a ``numpy.random.Generator``.
 
@@ -152,10 +155,12 @@ class ChampionChallenger(Stateful):
 
     def __new__(cls, *args: Any, feedback: str = "full", **kwargs: Any) -> Self:
         """Return a guard of the kind that the feedback needs."""
-        if cls is ChampionChallenger and feedback == "live":
+        if cls is ChampionChallenger and feedback in ("live", "selective"):
             from counterplay.tradeoff.live_champion import LiveChampion
+            from counterplay.tradeoff.selective_champion import SelectiveChampion
 
-            return object.__new__(LiveChampion)  # type: ignore[return-value]  # a subclass
+            kind = LiveChampion if feedback == "live" else SelectiveChampion
+            return object.__new__(kind)  # type: ignore[return-value]  # a subclass
         return object.__new__(cls)
 
     def __init__(
@@ -170,10 +175,10 @@ class ChampionChallenger(Stateful):
         primary: BatchLoss = error_rate,
         secondary: BatchLoss = missed_positives,
         positive: Any = None,
-        feedback: Literal["full", "live"] = "full",
+        feedback: Literal["full", "live", "selective"] = "full",
         random_state: RandomState = None,
     ) -> None:
-        check_choice(feedback, "feedback", ("full", "live"))
+        check_choice(feedback, "feedback", ("full", "live", "selective"))
         self.models = None if models is None else tuple(models)
         if not isinstance(budget, HarmBudget):
             raise InvalidInputError(f"pass budget=HarmBudget(rate, burst), got {budget!r:.100}")
@@ -461,10 +466,12 @@ class ChampionChallenger(Stateful):
         somebody who writes a consistent history.
         """
         parsed = read_json(text, what=_WHAT)
-        if isinstance(parsed, dict) and parsed.get("kind") == "LiveChampion":
+        if isinstance(parsed, dict) and parsed.get("kind") in ("LiveChampion", "SelectiveChampion"):
             from counterplay.tradeoff.live_champion import LiveChampion
+            from counterplay.tradeoff.selective_champion import SelectiveChampion
 
-            return LiveChampion.from_json(text, models)  # type: ignore[return-value]  # a subclass
+            kind = LiveChampion if parsed["kind"] == "LiveChampion" else SelectiveChampion
+            return kind.from_json(text, models)  # type: ignore[return-value]  # a subclass
         raw = _without_digest(parsed)
         _check_count(raw)
         restored = cls._restored(raw, _WHAT)

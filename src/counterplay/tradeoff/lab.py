@@ -47,6 +47,7 @@ from counterplay.tradeoff.model import (
 from counterplay.tradeoff.oracle import Deactivation, OracleRun
 from counterplay.tradeoff.plan import Plan
 from counterplay.tradeoff.reactivation import ReactivationTrace
+from counterplay.tradeoff.selective_champion import SelectiveChampion
 from counterplay.tradeoff.transcript import LossTranscript
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "RestartAtReset",
     "RestartOnDeactivation",
     "ScalarizedLearner",
+    "SelectiveChampion",
     "anytime",
     "burst_pair_phases",
     "burst_threshold",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -32,6 +33,8 @@ from counterplay.tradeoff.live_report import Decision, LiveReport
 
 WHAT = "the stored LiveChampion"
 Model = Annotated[int, Meta(ge=0, lt=10_000)]
+G = TypeVar("G")
+Copies = Literal["single", "guaranteed"]
 Late = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
@@ -50,6 +53,7 @@ class SavedGuard(Record, frozen=True):
     max_delay: Late
     missing: Literal["ignore", "worst"]
     policy: Literal["guaranteed", "adaptive"]
+    copies: Literal["single", "guaranteed"]
     seed: Annotated[int, Meta(ge=0, le=2**62)]
     decisions: Late
     outcomes: tuple[tuple[Late, Late, Fraction | None, Fraction | None], ...]
@@ -84,6 +88,10 @@ class LiveChampion(ChampionChallenger):
         harm 1, which takes everybody down when many are missing.
     policy:
         ``"guaranteed"``: fixed learning rate. ``"adaptive"``: faster at the start.
+    copies:
+        With delays: ``"single"``, one learner, which is better in practice and has no bound on the
+        regret; or ``"guaranteed"``, several that take turns, each of which has heard of its last
+        epoch before it draws again.
     random_state:
         Seed of the draws.
 
@@ -111,6 +119,7 @@ class LiveChampion(ChampionChallenger):
         max_delay: int = 0,
         missing: Missing = "ignore",
         policy: Policy = "guaranteed",
+        copies: Copies = "single",
         random_state: RandomState = None,
     ) -> None:
         if not isinstance(budget, HarmBudget):
@@ -135,6 +144,7 @@ class LiveChampion(ChampionChallenger):
         self.policy = check_choice(policy, "policy", ("guaranteed", "adaptive"))
         if purse is not None:
             check_real(purse, "purse", low=0.0)
+        self.copies: Copies = check_choice(copies, "copies", ("single", "guaranteed"))
         self.feedback, self.models, self.random_state = "live", models, random_state
         self._seed = int(generator(random_state).integers(2**62))
         self._open_guard()
@@ -169,30 +179,37 @@ class LiveChampion(ChampionChallenger):
         missing:
             Whether the outcome will never come.
         """
-        guard = self._guard
-        if isinstance(number, bool) or not isinstance(number, int | np.integer):
-            raise InvalidInputError(f"there is no decision {number!r:.60}")
-        number = int(number)
-        if not 0 <= number < guard.rounds:
-            raise InvalidInputError(f"there is no decision {number}")
-        if number not in guard.open:
-            raise ProtocolError(f"decision {number} already has an outcome")
+        guard, number = self._guard, self._opened(number)
         if missing:
             guard.forget(number)
             self._outcomes.append((guard.rounds, number, None, None))
             return
-        loss, harm = _loss(primary, "primary", number), _loss(secondary, "secondary", number)
+        loss, harm = one_loss(primary, "primary", number), one_loss(secondary, "secondary", number)
         limit = guard.delay
         late = guard.observe(number, loss, harm)
         self._outcomes.append((guard.rounds, number, loss, harm))
+        self._note(number, harm, late, limit)
+
+    def _opened(self, number: Any) -> int:
+        """Return the number of a decision that waits for its outcome."""
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InvalidInputError(f"there is no decision {number!r:.60}")
+        if not 0 <= number < self._guard.rounds:
+            raise InvalidInputError(f"there is no decision {int(number)}")
+        if number not in self._guard.open:
+            raise ProtocolError(f"decision {number} already has an outcome")
+        return int(number)
+
+    def _note(self, number: int, harm: float, late: int, limit: int) -> None:
+        """Keep the curve of the report; an outcome that is later than stated is told."""
         self._excess += harm - self.budget.rate
-        self._trace.append((float(guard.rounds), self._excess, self._harm_bound()))
+        self._trace.append((float(self._guard.rounds), self._excess, self._harm_bound()))
         if late > limit:
             warnings.warn(
                 f"decision {number} came {late} rounds late, max_delay is {limit}: the harm bound "
                 f"now uses {late}",
                 AssumptionWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
     @property
@@ -268,6 +285,7 @@ class LiveChampion(ChampionChallenger):
                 max_delay=self.max_delay,
                 missing=self.missing,
                 policy=self.policy,
+                copies=self.copies,
                 seed=self._seed,
                 decisions=self._guard.rounds,
                 outcomes=tuple(self._outcomes),
@@ -278,51 +296,56 @@ class LiveChampion(ChampionChallenger):
     def from_json(cls, text: str, models: Any = None, **unused: Any) -> Self:
         """Continue a stored guard: its decisions and outcomes are replayed."""
         saved = read_record(text, SavedGuard, what=WHAT)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", AssumptionWarning)
-                guard = cls(
-                    models, HarmBudget(saved.rate, saved.burst), n_models=saved.n_models,
-                    horizon=saved.horizon, champion=saved.champion, safe=saved.safe,
-                    purse=saved.purse, max_delay=saved.max_delay, missing=saved.missing,
-                    policy=saved.policy, random_state=0,
-                )  # fmt: skip
-                guard._seed = saved.seed
-                guard._open_guard()
-                guard._replay(saved)
-        except (InvalidInputError, ProtocolError) as error:
-            raise refusal(WHAT, "outcomes", str(error)) from None
-        return guard
+
+        def replay() -> LiveChampion:
+            guard = cls(
+                models, HarmBudget(saved.rate, saved.burst), n_models=saved.n_models,
+                horizon=saved.horizon, champion=saved.champion, safe=saved.safe,
+                purse=saved.purse, max_delay=saved.max_delay, missing=saved.missing,
+                policy=saved.policy, copies=saved.copies, random_state=0,
+            )  # fmt: skip
+            guard._seed = saved.seed
+            guard._open_guard()
+            guard._replay(saved)
+            return guard
+
+        return resumed(replay, WHAT)  # type: ignore[return-value]  # of this class
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name, without the models."""
         names = (
             "budget", "n_models", "horizon", "feedback", "champion", "safe", "purse", "max_delay",
-            "missing", "policy", "random_state",
+            "missing", "policy", "copies", "random_state",
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def _replay(self, saved: SavedGuard) -> None:
         for before, number, primary, secondary in saved.outcomes:
-            if not self._guard.rounds <= before <= saved.decisions:
-                raise InvalidInputError(f"the outcome of decision {number} came at no time")
+            self._act_until(before, number, saved.decisions)
             if (primary is None) != (secondary is None):
                 raise InvalidInputError(f"decision {number} has one loss only")
-            while self._guard.rounds < before:
-                self.act()
             self.observe(number, primary=primary, secondary=secondary, missing=primary is None)
-        while self._guard.rounds < saved.decisions:
+        self._act_until(saved.decisions, 0, saved.decisions)
+
+    def _act_until(self, before: int, number: int, decisions: int) -> None:
+        """Make the decisions that a stored outcome came after."""
+        if not self._guard.rounds <= before <= decisions:
+            raise InvalidInputError(f"the outcome of decision {number} came at no time")
+        while self._guard.rounds < before:
             self.act()
 
     def _open_guard(self) -> None:
-        settings = GuardSettings(
-            self.n_models, self.horizon, self.budget.rate, self.budget.burst, self.champion,
-            self.safe, self.purse, self.max_delay, self.missing, self.policy == "adaptive",
-        )  # fmt: skip
-        self._guard = LiveGuard(settings, self._seed)
+        self._guard = LiveGuard(self._guard_settings(), self._seed)
         self._outcomes: list[tuple[int, int, float | None, float | None]] = []
         self._trace: list[tuple[float, float, float]] = []  # type: ignore[assignment]
         self._excess = 0.0
+
+    def _guard_settings(self) -> GuardSettings:
+        return GuardSettings(
+            self.n_models, self.horizon, self.budget.rate, self.budget.burst, self.champion,
+            self.safe, self.purse, self.max_delay, self.missing, self.policy == "adaptive",
+            self.copies == "guaranteed",
+        )  # fmt: skip
 
     def _harm_bound(self) -> float:
         guard = self._guard
@@ -333,15 +356,26 @@ class LiveChampion(ChampionChallenger):
         )
 
     def _regret_bound(self) -> float | None:
-        """The realised right-hand side; no statement for one copy with delays."""
+        """The realised right-hand side; one copy with delays has none, nor do later outcomes."""
         guard = self._guard
-        if guard.void_since is not None or guard.delay > 0 or self.n_models < 2:
+        promised = self.max_delay if self.copies == "guaranteed" else 0
+        if guard.void_since is not None or guard.delay > promised or self.n_models < 2:
             return None
-        largest = math.log(1.0 / guard.prior.min())
-        return guard.settings.epoch * (largest / guard.eta + guard.spent)
+        return guard.settings.epoch * sum(copy.bound() for copy in guard.copies)
 
 
-def _loss(value: Any, name: str, number: int) -> float:
+def resumed(replay: Callable[[], G], what: str) -> G:
+    """Replay a stored guard; what it would not have taken is damage."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            return replay()
+    except (InvalidInputError, ProtocolError) as error:
+        raise refusal(what, "outcomes", str(error)) from None
+
+
+def one_loss(value: Any, name: str, number: int) -> float:
+    """Return a loss in [0, 1]."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not real or not 0 <= value <= 1:  # NaN fails the comparison
         raise InvalidInputError(

@@ -18,10 +18,10 @@ import numpy as np
 
 from counterplay.core.validation import FloatArray
 from counterplay.tradeoff.evidence import Alarm, Evidence
+from counterplay.tradeoff.live_weights import BanditWeights, Epoch, HedgeWeights
 
 Mode = Literal["epoch", "stand-in", "safe"]
 Missing = Literal["ignore", "worst"]
-_FLOOR = 1e-300
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,10 @@ class GuardSettings:
     max_delay: int
     missing: Missing
     adaptive: bool
+    interleaved: bool = False
+    """Whether delays are met by several learners that take turns."""
+    acceptance: float | None = None
+    """Least probability with which a round can be judged; None: live feedback."""
 
     @property
     def epoch(self) -> int:
@@ -45,27 +49,20 @@ class GuardSettings:
         return max(1, round(math.cbrt(self.horizon)))
 
     @property
-    def least_rate(self) -> float:
-        """The fixed learning rate."""
-        K, N = self.n_models, math.ceil(self.horizon / self.epoch)
-        return math.sqrt(math.log(K) / ((K - 1) * N)) if K > 1 else 1.0
+    def copies(self) -> int:
+        """How many learners take turns, so that each has heard of its last epoch."""
+        return math.ceil(self.max_delay / self.epoch) + 1 if self.interleaved else 1
 
-
-@dataclass
-class Epoch:
-    """Rounds with one drawn model."""
-
-    start: int
-    model: int
-    probability: float
-    allowed: FloatArray
-    teaches: bool
-    cut: bool = False
-    waiting: int = 0
-    total: float = 0.0
-    seen: int = 0
-    closed: int = -1
-    """Last round, once it is over."""
+    def weights(self) -> list[BanditWeights]:
+        """Return the learners before the first round."""
+        K, N = self.n_models, math.ceil(self.horizon / self.epoch / self.copies)
+        prior = np.full(K, 1.0 / K)
+        if self.champion is not None and K > 1:
+            prior = np.full(K, 0.5 / (K - 1))
+            prior[self.champion] = 0.5
+        if self.acceptance is not None:
+            return [HedgeWeights(prior, N, self.acceptance) for _ in range(self.copies)]
+        return [BanditWeights(prior, N, self.adaptive) for _ in range(self.copies)]
 
 
 @dataclass
@@ -91,16 +88,8 @@ class LiveGuard:
     def __init__(self, settings: GuardSettings, seed: int) -> None:
         K = settings.n_models
         self.settings, self.rng = settings, np.random.default_rng(seed)
-        self.prior = np.full(K, 1.0 / K)
-        if settings.champion is not None and K > 1:
-            self.prior = np.full(K, 0.5 / (K - 1))
-            self.prior[settings.champion] = 0.5
         self.rest = max(1, settings.horizon // 16)
-        self.regret, self.variance = np.zeros(K), 0.0
-        self.eta = settings.least_rate
-        if settings.adaptive:
-            self.eta = max(self.eta, min(1.0, math.sqrt(math.log(max(K, 2)))))
-        self.spent = 0.0  # sum of eta v
+        self.copies = settings.weights()
         self.level, self.until = [0.0] * K, [-1] * K  # fuse; first round after the rest
         self.resting, self.downs = [False] * K, [0] * K
         self.next_return = settings.horizon
@@ -109,6 +98,7 @@ class LiveGuard:
         self.excess, self.in_safe, self.safe_rounds = 0.0, False, 0
         self.void_since: int | None = None
         self.epoch: Epoch | None = None
+        self.turn = -1
         self.standin: int | None = None
         self.unsettled: deque[Epoch] = deque()
         self.open: dict[int, Open] = {}
@@ -153,6 +143,15 @@ class LiveGuard:
         self.rounds += 1
         return t, model, chance, mode  # type: ignore[return-value]  # one of the three modes
 
+    def judge(self, number: int, primary: FloatArray, secondary: float, chance: float) -> int:
+        """Take the losses of all models in a round that could be judged with this probability."""
+        decision = self.open[number]
+        epoch = decision.epoch
+        if epoch.weighted is None:
+            epoch.weighted = np.zeros(self.settings.n_models)
+        epoch.weighted += primary / chance
+        return self.observe(number, float(primary[decision.model]), secondary)
+
     def observe(self, number: int, primary: float, secondary: float) -> int:
         """Take the outcome of a decision; return by how many rounds it is late."""
         decision = self.open.pop(number)
@@ -190,27 +189,33 @@ class LiveGuard:
         """Return 1 for every model that may be drawn."""
         return 1.0 - np.array(self.resting, dtype=np.float64)
 
-    def chances(self, allowed: FloatArray) -> FloatArray:
-        """Return the distribution of the draw over the allowed models."""
-        logs = np.where(allowed > 0, np.log(self.prior + _FLOOR) + self.eta * self.regret, -np.inf)
-        parts = np.exp(logs - logs.max())
-        return np.asarray(parts / parts.sum())
-
     def _new_epoch(self, t: int) -> None:
         """Close the old epoch and draw a model; nobody allowed voids the guarantees."""
         if self.epoch is not None:
             self.epoch.closed = t - 1
         self.standin = None
-        allowed = self.allowed()
+        allowed, copy = self.allowed(), self._rested()
         if not allowed.any():
-            model, chance = self._last_resort(t), 1.0
+            model, p = self._last_resort(t), np.ones(len(allowed))
         else:
-            p = self.chances(allowed)
+            p = self.copies[copy or 0].chances(allowed)
             model = int(np.searchsorted(np.cumsum(p), self.rng.random() * p.sum()))
             model = min(model, len(p) - 1)
-            chance = float(p[model])
-        self.epoch = Epoch(t, model, chance, allowed, not self.in_safe and bool(allowed.any()))
+        teaches = not self.in_safe and bool(allowed.any()) and copy is not None
+        self.epoch = Epoch(t, model, p, allowed, teaches, copy or 0)
         self.unsettled.append(self.epoch)
+
+    def _rested(self) -> int | None:
+        """The next learner in turn that has heard of its last epoch; None if there is none."""
+        m = len(self.copies)
+        if m == 1:
+            return 0  # a single one learns when it can, and promises nothing under delay
+        busy = {epoch.copy for epoch in self.unsettled if epoch.teaches}
+        for step in range(1, m + 1):
+            if (self.turn + step) % m not in busy:
+                self.turn = (self.turn + step) % m
+                return self.turn
+        return None
 
     def _last_resort(self, t: int) -> int:
         if self.void_since is None:
@@ -227,23 +232,10 @@ class LiveGuard:
             last = epoch.closed if epoch.closed >= 0 else epoch.start + self.settings.epoch - 1
             if not over or (epoch.waiting > 0 and t <= last + self.settings.max_delay):
                 return
+            epoch.closed = last
             self.unsettled.popleft()
-            if epoch.teaches and (epoch.cut or epoch.seen):
-                self._learn(epoch)
-
-    def _learn(self, epoch: Epoch) -> None:
-        """``R_j += loss - est_j`` for the allowed models; sleeping ones keep theirs."""
-        loss = 1.0 if epoch.cut else epoch.total / epoch.seen
-        estimate = np.zeros(len(self.regret))
-        estimate[epoch.model] = loss / epoch.probability
-        v = loss**2 * (1.0 / epoch.probability - 1.0)
-        self.regret += epoch.allowed * (loss - estimate)
-        self.spent += self.eta * v
-        self.variance += v
-        if self.settings.adaptive:
-            K = self.settings.n_models
-            wanted = min(1.0, math.sqrt(math.log(max(K, 2)) / (1 + self.variance)))
-            self.eta = min(self.eta, max(self.settings.least_rate, wanted))  # may only fall
+            if epoch.teaches:
+                self.copies[epoch.copy].learn(epoch)
 
     def _fuse(self, model: int, harm: float) -> None:
         """Move the fuse of the model and the purse, in order of arrival."""
@@ -280,7 +272,7 @@ class LiveGuard:
         if not allowed.any():
             self.standin = self._last_resort(t)
             return
-        p = self.chances(allowed)
+        p = self.copies[epoch.copy].chances(allowed)
         self.standin = min(int(np.searchsorted(np.cumsum(p), self.rng.random())), len(p) - 1)
 
     def _wake(self, t: int) -> None:

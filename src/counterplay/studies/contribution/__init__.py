@@ -25,5 +25,15 @@ AREA = Area(
         "not exist at all. In training, federated averaging lets a lone defector get away with "
         "a few per cent of its data; MW-FED, which asks satisfied parties for less, does not."
     ),
+    harm=(
+        "The cheapest plan for pooling data may ask one party for nearly everything, and that "
+        "party does better by holding back."
+    ),
+    remedy=(
+        "Measure what the parties' rows are worth to each other, and get the plan that keeps every "
+        "promise, who would rather hold back, and what a stable or an envy-free plan costs."
+    ),
+    start="counterplay consortium north.csv south.csv east.csv --label y",
+    picture="prices/prices",
     studies=(CONSORTIUM, PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
 )

@@ -5,8 +5,10 @@ from counterplay.studies.elicitation.bases import BASES
 from counterplay.studies.elicitation.environments import ENVIRONMENTS
 from counterplay.studies.elicitation.many_users import MANY_USERS
 from counterplay.studies.elicitation.noise import NOISE
+from counterplay.studies.elicitation.panels import PANELS
 from counterplay.studies.elicitation.people import PEOPLE
 from counterplay.studies.elicitation.precision import PRECISION
+from counterplay.studies.elicitation.promises import PROMISES
 from counterplay.studies.elicitation.times import TIMES
 from counterplay.studies.elicitation.trajectories import TRAJECTORIES
 from counterplay.studies.study import Area
@@ -24,6 +26,16 @@ AREA = Area(
         "regret over all of them, even if an answer was wrong. And any policy can be shown as at "
         "most k+1 real trajectories with exactly its value, rare accidents included."
     ),
+    harm=(
+        "Nobody can say how they weigh price against comfort, and people slip: a questionnaire "
+        "that trusts every answer recommends the wrong item with full confidence."
+    ),
+    remedy=(
+        "Ask few comparisons and stop with a certificate that survives wrong answers: no other "
+        "item can be much better for this person."
+    ),
+    start="counterplay elicit cars.csv --benefit comfort --cost price",
+    picture="few-questions/questions",
     studies=(
         ADAPTIVE,
         PRECISION,
@@ -33,6 +45,8 @@ AREA = Area(
         ENVIRONMENTS,
         NOISE,
         PEOPLE,
+        PROMISES,
+        PANELS,
         MANY_USERS,
     ),
 )

@@ -3,6 +3,7 @@
 from counterplay.studies.study import Area
 from counterplay.studies.tradeoff.epoch_dial import EPOCH_DIAL
 from counterplay.studies.tradeoff.frontier import FRONTIER
+from counterplay.studies.tradeoff.live import LIVE
 from counterplay.studies.tradeoff.real_stream import REAL_STREAM
 from counterplay.studies.tradeoff.switch_tax import SWITCH_TAX
 from counterplay.studies.tradeoff.watchdog_off import WATCHDOG_OFF
@@ -19,5 +20,15 @@ AREA = Area(
         "you switch rarely; a watchdog that takes models down and lets them come back covers the "
         "rest."
     ),
-    studies=(FRONTIER, SWITCH_TAX, WATCHDOG_OFF, WATCHDOG_ON, EPOCH_DIAL, REAL_STREAM),
+    harm=(
+        "The challenger with fewer errors harms somebody more often, and by the time the average "
+        "shows it the harm is done."
+    ),
+    remedy=(
+        "Put the models behind a guard with a harm budget: it keeps the best one live, takes down "
+        "what exceeds the budget, and says what was used of it."
+    ),
+    start="ChampionChallenger(models, HarmBudget(rate=0.08, burst=5))",
+    picture="watchdog-on/timeline",
+    studies=(FRONTIER, SWITCH_TAX, WATCHDOG_OFF, WATCHDOG_ON, EPOCH_DIAL, REAL_STREAM, LIVE),
 )

@@ -1,0 +1,162 @@
+"""What is promised to people who slip, tried at length: coverage, priors, curves, signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterplay.core.figures import PALETTE, panels
+from counterplay.core.stats import clopper_pearson
+from counterplay.core.validation import FloatArray
+from counterplay.elicitation import AtMost, Catalogue, ReliableElicitor
+from counterplay.studies.study import Params, Record, Scale, Study, Verdict
+from counterplay.studies.verdicts import at_least, at_most
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+ALPHA = 0.05
+TRIED = ("slips", "shuffled", "better one second", "wrong prior", "curve", "unknown sign")
+FULL = dict(zip(TRIED, (2000, 120, 100, 40, 30, 30)))
+QUESTIONS = 60
+
+
+def _grid(scale: Scale) -> Sequence[Params]:
+    people = FULL if scale == "full" else dict.fromkeys(TRIED, 1)
+    questions = QUESTIONS if scale == "full" else 8
+    return [
+        {"kind": kind, "stop": stop, "questions": questions, "person": i}
+        for kind in TRIED
+        for stop in (("reliable", "credible") if kind == "wrong prior" else ("reliable",))
+        for i in range(people[kind])
+    ]
+
+
+def _cell(params: Params, seed: int) -> Record:
+    kind, person = str(params["kind"]), int(params["person"] or 0)
+    most = int(params["questions"] or 0)
+    rng = np.random.default_rng([26, TRIED.index(kind), person])
+    if kind in TRIED[:3]:
+        return {"questions_asked": most, "left": _left(kind, person, most, rng), "false": None}
+    session, w = _session(kind, str(params["stop"]), person, most, rng)
+    flip = 0.05 if kind == "wrong prior" else 0.1
+    while (query := session.ask()) is not None:
+        values = [option.value for option in query.options]
+        best = int(np.argmax([value @ w for value in values]))
+        session.tell(1 + (best if rng.random() >= flip else 1 - best))
+    result = session.result
+    worth = session._items.values @ w
+    span = worth.max() - (worth.min() if session._items.ranged else 0.0)
+    regret = float((worth.max() - worth[result.item]) / span)
+    reached = bool(session._state.view.certified) or params["stop"] == "credible"
+    false = bool(reached and regret > session.target_regret + 1e-9)
+    return {"questions_asked": result.n_queries, "left": None, "false": false}
+
+
+def _left(kind: str, person: int, most: int, rng: np.random.Generator) -> bool:
+    """Whether the true preference leaves the region at some time under the real policy."""
+    items, w = rng.random((12, 2)), rng.dirichlet(np.ones(2))
+    rate = 0.1 if kind == "slips" else 0.3
+    session = ReliableElicitor(
+        items, target_regret=1e-6, errors=AtMost(rate, running=True), check_every=0,
+        max_questions=most, random_state=person,
+    )  # fmt: skip
+    while (query := session.ask()) is not None:
+        worth = [float(option.value @ w) for option in query.options]
+        best = int(np.argmax(worth))
+        if kind == "slips":
+            chosen = best if rng.random() >= rate else 1 - best
+        elif kind == "shuffled":  # ticks the first one, whatever it is
+            chosen = 0 if rng.random() < 0.6 else best
+        else:  # shown the better one second, the first tick is always wrong
+            chosen = 1 - best if rng.random() < 0.6 else best
+        session.tell(chosen + 1)
+        (region,) = session._state.regions
+        if region.evidence(w[None])[0] >= region.limit:
+            return True
+    return False
+
+
+def _session(
+    kind: str, stop: str, person: int, most: int, rng: np.random.Generator
+) -> tuple[ReliableElicitor, FloatArray]:
+    """A questionnaire on items of the kind, and the person's weights of its values."""
+    import pandas as pd
+
+    options: dict[str, Any] = {
+        "check_every": 0, "max_questions": most, "stop": stop, "random_state": person,
+    }  # fmt: skip
+    if kind == "wrong prior":  # people want what the prior wants least
+        taste = np.array([0.4, 0.3, 0.2, 0.1])
+        prior, w = rng.dirichlet(12 * taste[::-1], size=3000), rng.dirichlet(12 * taste)
+        return ReliableElicitor(rng.random((300, 4)), prior=prior, **options), w
+    frame = pd.DataFrame(rng.random((200, 2)), columns=["quality", "price"])
+    if kind == "curve":  # each third of the price range matters less than the one before
+        catalogue = Catalogue(frame, ["quality"], ["price"], curves={"price": 3})
+        steps = np.sort(rng.dirichlet(np.ones(3)))[::-1]
+        share = float(rng.uniform(0.3, 0.7))
+        return ReliableElicitor(catalogue, **options), np.append(share, (1 - share) * steps)
+    catalogue = Catalogue(frame.assign(size=rng.random(200)), ["quality"], ["price"],
+                          either=["size"])  # fmt: skip
+    w = rng.dirichlet(np.ones(3)) * [1, 1, 1 if person % 2 else -1]
+    return ReliableElicitor(catalogue, **options), np.asarray(w)
+
+
+def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
+    found = []
+    for kind, claim in (("slips", "26.03"), ("shuffled", "26.10")):
+        rows = frame[frame.kind == kind]
+        limit = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / len(rows))
+        told = f"{kind}: share of people who lose their own preference at some time"
+        found.append(at_most(claim, told, float(rows.left.mean()), limit))
+    rows = frame[frame.kind == "better one second"]
+    if rows.questions_asked.iloc[0] >= QUESTIONS:
+        told = "First-tickers who are shown the better one second lose their preference"
+        found.append(at_least("26.10", told, float(rows.left.mean()), 0.6))
+    for kind, claim, limit in (("curve", "26.12", 0.1), ("unknown sign", "26.13", 0.1)):
+        rows = frame[frame.kind == kind]
+        found.append(at_most(claim, f"{kind}: false certificates", float(rows.false.mean()), limit))
+    prior = frame[frame.kind == "wrong prior"]
+    reliable = prior[prior.stop == "reliable"]
+    told = "Wrong prior, 5 % flips: false certificates of the reliable stop"
+    found.append(at_most("26.08", told, float(reliable.false.mean()), ALPHA))
+    if len(reliable) >= FULL["wrong prior"]:
+        credible = float(prior[prior.stop == "credible"].false.sum())
+        found.append(at_least("26.08", "The same people, false credible stops of 40", credible, 8))
+    return found
+
+
+def _shares(frame: pd.DataFrame) -> Figure:
+    """How often a promise was broken, with 95 % intervals: the person's own preference excluded
+    (first three), or a certificate that is false. The dashed line is what was promised."""
+    figure, (ax,) = panels(1, width=6.5, height=3.4)
+    rows = [(f"{kind}, {stop}" if kind == "wrong prior" else kind, part)
+            for (kind, stop), part in frame.groupby(["kind", "stop"], sort=False)]  # fmt: skip
+    for i, (_, part) in enumerate(rows):
+        events = part.left.where(part.left.notna(), part.false).astype(bool)
+        shown = clopper_pearson(int(events.sum()), len(events), 0.95)
+        ends = [[events.mean() - shown.low], [shown.high - events.mean()]]
+        ax.errorbar([events.mean()], [i], xerr=np.abs(ends), fmt="o", color=PALETTE[0], capsize=3)
+    ax.axvline(ALPHA, color="0.3", ls="--", lw=1)
+    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+    ax.set_xlabel("share of people")
+    return figure
+
+
+PROMISES = Study(
+    name="promises",
+    title="Promises to people who slip, tried at length",
+    question=(
+        "Does the true preference stay in the region for people who slip exactly at the bound, "
+        "what does shuffling do, and do certificates hold with a wrong prior, a worth that bends "
+        "and an attribute of unknown sign?"
+    ),
+    claims=("26.03", "26.08", "26.10", "26.12", "26.13"),
+    grid=_grid,
+    cell=_cell,
+    verdicts=_verdicts,
+    figures={"broken": _shares},
+)
