@@ -95,6 +95,8 @@ class SitePlan:
             for i in range(points.k)
         ]
         sure, perhaps = (unknown, unknown) if withdraw is None else withdraw
+        if points.metric != "neg_log_loss":
+            scores = [np.clip(score, 0.0, 1.0) for score in scores]
         return cls(
             name=name,
             cost=cost,
