@@ -1,7 +1,7 @@
 """Plans of consortia against what people do now, as ratios.
 
-1. Consortia in which every site keeps its promise on fresh rows: one common share, the cheapest plan
-   of the estimates, plans from cell coverage; and the rows asked, against pooling everything.
+1. Consortia in which every site keeps its promise on fresh rows: one common share, the cheapest
+   plan of the estimates, plans from cell coverage; and the rows asked, against pooling all rows.
    Uses the tables heloc and adult where they are (COUNTERPLAY_DATA), else a bundled one.
 2. Time from tables to plan against the fits alone.
 """

@@ -4,7 +4,7 @@ Parties pool data for a shared model. Each wants to reach its own target and to 
 cheapest joint plan often asks one party for nearly everything, and that party walks away. This area
 computes plans nobody leaves (stable), plans nobody would swap out of (envy-free), and their price::
 
-    plan = plan_consortium({"north": north, "south": south}, "within=0.01", label="y")  # from tables
+    plan = plan_consortium({"north": north, "south": south}, "within=0.01", label="y")
     print(plan.summary()); plan.write_flower("out/")
 
     game = LinearGame(overlap, mu=1.0)  # or CoverageGame.from_histograms(label_counts, mu=0.85)
