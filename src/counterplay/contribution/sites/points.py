@@ -274,7 +274,7 @@ class SitePoints(Report):
         """
         if not paths:
             raise InvalidInputError("name at least one file of points")
-        texts = []
+        texts: list[tuple[str, str | bytes]] = []
         for path in paths:
             if not isinstance(path, str | os.PathLike):
                 raise InvalidInputError(f"a path must be a text or a path, got {str(path)[:60]!r}")

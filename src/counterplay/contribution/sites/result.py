@@ -235,7 +235,7 @@ class ConsortiumPlan(Report):
         return self._price(None if self.solved is None else self.solved.dearest)
 
     def _price(self, n: FloatArray | None) -> float:
-        if n is None:
+        if n is None or self.solved is None:
             return float("inf")
         cost = float(self.solved.game.cost @ n)
         return 1.0 if self.solved.optimum <= 1e-9 and cost <= 1e-9 else cost / self.solved.optimum
@@ -256,7 +256,7 @@ class ConsortiumPlan(Report):
         from counterplay.contribution import capped
 
         saved = np.full(self.points.k, np.nan)
-        if self.solved is not None:
+        if self.solved is not None and self.promises is not None:
             for g, i in enumerate(self.points.scored):
                 weaker = self.solved.margins.copy()
                 weaker[g] -= 0.01 * self.curves.scale[g]  # type: ignore[union-attr]
@@ -269,12 +269,13 @@ class ConsortiumPlan(Report):
 
         Found by bisection at the same confidence; ten per cent tighter has no stable plan.
         """
-        if self.promises is None:
+        promises = self.promises
+        if promises is None:
             return None
         scale = LOOSEST if self.points.metric != "neg_log_loss" else 1.0
 
         def exists(g: float) -> bool:
-            return robust.has_stable_plan(robust.tightened(self.promises, g))
+            return robust.has_stable_plan(robust.tightened(promises, g))
 
         high = scale
         if not exists(high):
