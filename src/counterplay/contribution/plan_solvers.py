@@ -242,7 +242,8 @@ def _envy_free(
     if _has_boxes(game):
         assert isinstance(game, CoverageGame)  # asked above
         limits = envy_free_infimum(game, seconds=time_limit)
-        if limits.best <= (np.inf if best is None else game.total(best)):
+        known_total = np.inf if best is None else game.total(best)
+        if np.isfinite(limits.best) and limits.best <= known_total:
             best = limits.theta
         if best is not None:
             more = {"bound": limits.lower} | ({"gap": limits.gap} if limits.closed else {})
