@@ -248,6 +248,9 @@ class SiteCurves(Report):
     misfit: FloatArray
     reference: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"SiteCurves({len(self.scored)} curves, {self.draws} redraws)"
+
     @property
     def draws(self) -> int:
         """Number of redraws."""

@@ -56,6 +56,9 @@ class SitePlan:
     envies: pd.Series
     short: pd.Series
 
+    def __repr__(self) -> str:
+        return f"SitePlan({self.name}, {self.total} rows of {len(self.rows)} sites)"
+
     @property
     def total(self) -> int:
         """Rows of all sites together."""
@@ -139,6 +142,10 @@ class ConsortiumPlan(Report):
     ray: Share
     plans: Mapping[str, SitePlan]
     learner: Any = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        goal = self.request.targets.text
+        return f"ConsortiumPlan({self.points.k} sites, {goal}, recommended={self.recommended})"
 
     @property
     def owned(self) -> pd.Series:
