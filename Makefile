@@ -31,7 +31,8 @@ $(VENV)/slow: $(VENV)/dev
 	$(PIP) --editable '.[dev,ray]'
 	@touch $@
 
-demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
+demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html and build/audit.html
+	$(BIN)/counterplay audit demo -o build/audit.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
 test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples; builds the site, too
@@ -57,8 +58,8 @@ lint: $(VENV)/dev ## ruff, mypy --strict, import rules
 bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(SINGLE) $(BIN)/python $$script || exit 1; done
 
-docs: $(VENV)/dev ## build the site into site/
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/dev ## build the site of this version into site/VERSION
+	$(BIN)/python docs/versions.py
 
 release-check: $(VENV)/dev ## build, check and try out what a release would upload; needs a package index
 	$(SINGLE) $(BIN)/python tools/release_check.py

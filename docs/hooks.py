@@ -31,10 +31,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     areas = sorted(written, key=lambda name: (_place(name), name))
     config.nav = [
         {"Home": "index.md"},
+        {"Start here": "start.md"},
         {"Getting started": "getting-started.md"},
         {
             "Tutorials": [
-                "tutorials/index.md",
                 {"A data scientist with a table": "tutorials/data-scientist.md"},
                 {"A Flower engineer": "tutorials/flower-engineer.md"},
                 {"A coordinator of a campaign": "tutorials/coordinator.md"},
@@ -49,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
-                {"Examples": "examples/index.md"},
+                {"Examples": "examples.md"},
                 {"Figures of the studies": "gallery.md"},
                 {"Other libraries": "comparison.md"},
             ]

@@ -440,7 +440,7 @@ def example_pages() -> dict[str, str]:
         "what it prints and draws. All of them use data that come with scikit-learn."
     )
     grid = "\n".join(['<div class="cards">', *cards, "</div>"])
-    return {"examples/index.md": f"{intro}\n\n{grid}\n", **found}
+    return {"examples.md": f"{intro}\n\n{grid}\n", **found}
 
 
 def figures() -> dict[str, Path]:
