@@ -11,6 +11,7 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -50,10 +51,10 @@ def a_round() -> None:
     data = {f"p{m}": (X[owner == m], y[owner == m]) for m in range(AGENTS)}
     parties = LocalParties(model, data, threshold=0.0)
     federation = Federation(model, Sites.from_agents(X, y, owner), eps=0.0)
+    options: dict[str, Any] = {"step_size": 0.1, "rounds": ROUNDS}
     for name, rule in {"FedAvg": FedAvg(), "SafeStep": SafeStep(0.02, cap=0.2)}.items():
-        options: dict[str, Any] = {"step_size": 0.1, "rounds": ROUNDS}
-        ours = median_time(lambda: train(parties, rule, random_state=0, **options))
-        engine = median_time(lambda: federation.train(rule, run_keys(0, 1), **options))
+        ours = median_time(partial(train, parties, rule, random_state=0, **options))
+        engine = median_time(partial(federation.train, rule, run_keys(0, 1), **options))
         print(
             f"a round of {AGENTS} parties, {name:<9} train {1e3 * ours / ROUNDS:6.2f} ms, batched "
             f"engine {1e3 * engine / ROUNDS:6.2f} ms, ratio {ours / engine:5.2f} (bar 2.0)"
