@@ -7,10 +7,10 @@ JOBS ?= 2
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz test-slow lint bench docs hashes clean
+.PHONY: help demo test coverage fuzz test-slow lint bench docs release-check examples hashes clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit("counterplay needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
@@ -34,8 +34,11 @@ $(VENV)/slow: $(VENV)/dev
 demo: $(VENV)/base ## run the quick studies of all areas and write build/report.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
-test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples with coverage; builds the site, too
-	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims \
+test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples; builds the site, too
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims
+
+coverage: $(VENV)/dev ## the same tests, slower, with a table of lines that none of them runs
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
 	  --cov --cov-report=term:skip-covered
 
 fuzz: $(VENV)/dev ## hostile inputs, states, stores, replies and kills; prints the table of failures
@@ -56,6 +59,12 @@ bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one
 
 docs: $(VENV)/dev ## build the site into site/
 	$(BIN)/mkdocs build --strict
+
+release-check: $(VENV)/dev ## build, check and try out what a release would upload; needs a package index
+	$(SINGLE) $(BIN)/python tools/release_check.py
+
+examples: $(VENV)/dev ## run the examples and keep what they print and draw for their pages
+	$(SINGLE) $(BIN)/python docs/render_examples.py
 
 hashes: $(VENV)/made ## pin the base dependencies of a release with their hashes
 	$(BIN)/python -m pip install --quiet uv

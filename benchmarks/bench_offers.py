@@ -2,19 +2,26 @@
 
 1. Next offer from 5 x 20 rows: isotonic winner against the A/B winner, a Welch winner, a log-linear
    demand fit, and `design_contract` fed with plug-in values, midpoint costs and quartile states.
-2. Planner over 300 rounds against the A/B winner, Thompson on tried offers and UCB.
-3. Threshold adversary: bias of a guarded recent average against the average alone.
-4. Time: fit of 100,000 rows, a step of the planner, the critical value of a band.
+2. Planner over 300 rounds against the A/B winner, Thompson on tried offers and UCB; four sellers.
+3. Bias of a guarded recent average against the average alone (adversary), log loss against the
+   forecaster without a base (flu trends in the order of the file, where the data are there).
+4. Time: a fit of 100,000 rows, a band and a step of the planner, as ratios to scikit-learn's
+   isotonic regression, random forest and pairwise tests on the same rows.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import ttest_ind
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression
 
+from counterplay.core.stats import mean_interval
+from counterplay.errors import DataUnavailableError
 from counterplay.principal import UnbiasedForecaster, design_contract, fit_game
 from counterplay.principal.lab import (
     EWMAForecaster,
@@ -23,11 +30,13 @@ from counterplay.principal.lab import (
     random_offer_market,
     response_band,
 )
+from counterplay.studies.principal.forecast_logs import flu_run
+from counterplay.studies.principal.offer_plans import plan_row
 from counterplay.studies.principal.safety_net import HALF, forecast
 
 SHARES = np.linspace(0.1, 0.5, 5)
 ROWS = np.repeat(SHARES, 20)
-MARKETS = 20
+MARKETS = 60
 
 
 def welch(revenue: np.ndarray) -> float:
@@ -76,42 +85,54 @@ def next_offer() -> None:
         }
         for name, share in chosen.items():
             found.setdefault(name, []).append(1 - market.value(share) / best)
-    base = np.mean(found["A/B winner"])
+    mean = {name: float(np.mean(regrets)) for name, regrets in found.items()}
     print(f"1. next offer from 5 x 20 rows, {MARKETS} markets: regret, ratio to the A/B winner")
-    for name, regrets in found.items():
-        print(f"{name:>26} {np.mean(regrets):7.3f} {np.mean(regrets) / base:6.2f}")
+    for name, regret in mean.items():
+        print(f"{name:>26} {regret:7.3f} {regret / mean['A/B winner']:6.2f}")
+    told("isotonic / A/B winner", mean["isotonic winner"] / mean["A/B winner"], 1.0)
+    plugged = mean["design_contract, plug-in"]
+    told("isotonic / plug-in", mean["isotonic winner"] / plugged, 0.5)
+    gap = mean_interval(np.subtract(found["design_contract, plug-in"], found["isotonic winner"]))
+    print(f"   plug-in minus isotonic {gap.estimate:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]")
+
+
+def told(name: str, measured: float, bar: float) -> None:
+    print(f"   {name}: {measured:.3f}, bar {bar:g}: {'met' if measured <= bar else 'NOT met'}")
+
+
+def ucb(seed: int, rounds: int) -> float:
+    """Regret of UCB on the tried offers against a seller who answers well."""
+    market = random_offer_market(np.random.default_rng([seed, 0, 1]))
+    seller = Seller(market, random_state=seed)
+    revenue = np.array([seller.answer(float(s))[1] for s in ROWS])
+    worth = np.array([(1 - s) * revenue[s == ROWS].mean() for s in SHARES])
+    count, spread, got = np.full(5, 20.0), float(np.std((1 - ROWS) * revenue)), 0.0
+    for t in range(rounds):
+        i = int(np.argmax(worth + spread * np.sqrt(2 * np.log(100 + t) / count)))
+        offer = float(SHARES[i])
+        mean, drawn = seller.answer(offer)
+        got += (1 - offer) * mean / rounds
+        count[i] += 1
+        worth[i] += ((1 - offer) * drawn - worth[i]) / count[i]
+    return 1 - got / market.best_value()
 
 
 def planned(rounds: int = 300) -> None:
-    found: dict[str, list[float]] = {}
-    for seed in range(MARKETS // 2):
-        market = random_offer_market(np.random.default_rng([seed, 1]))
-        for name in ("A/B winner", "UCB", "Thompson, tried offers", "planner"):
-            seller = Seller(market, random_state=seed)
-            revenue = np.array([seller.answer(float(s))[1] for s in ROWS])
-            plan = fit_game({"offer": ROWS, "outcome": revenue}).planner(
-                rounds, explore=name == "planner", random_state=seed
-            )
-            worth = np.array([(1 - s) * revenue[s == ROWS].mean() for s in SHARES])
-            count, spread, got = np.full(5, 20.0), float(np.std((1 - ROWS) * revenue)), 0.0
-            for t in range(rounds):
-                i = int(np.argmax(worth))
-                if name == "UCB":
-                    bonus = spread * np.sqrt(2 * np.log(100 + t) / count)
-                    i = int(np.argmax(worth + bonus))
-                offer = float(SHARES[i]) if name in ("A/B winner", "UCB") else plan.act()
-                mean, drawn = seller.answer(offer)
-                got += (1 - offer) * mean / rounds
-                if name == "UCB":
-                    count[i] += 1
-                    worth[i] += ((1 - offer) * drawn - worth[i]) / count[i]
-                elif name != "A/B winner":
-                    plan.observe(offer, drawn)
-            found.setdefault(name, []).append(1 - got / market.best_value())
-    base = np.mean(found["A/B winner"])
-    print(f"\n2. {rounds} rounds, best response: regret, ratio to the A/B winner")
-    for name, regrets in found.items():
-        print(f"{name:>26} {np.mean(regrets):7.3f} {np.mean(regrets) / base:6.2f}")
+    print(f"\n2. {rounds} rounds, {MARKETS} markets: regret")
+    bars = {"best": 0.92, "spiteful": 0.92, "hedge": 1.1, "drift": 1.1}
+    for seller, bar in bars.items():
+        rows = [plan_row(seller, rounds, [seed, 0]) for seed in range(MARKETS)]
+        names = ("ab", "tried", "planner")
+        ab, tried, plan = (float(np.mean([row[name] for row in rows])) for name in names)
+        print(f"{seller:>12}: A/B winner {ab:.3f}, tried offers {tried:.3f}, planner {plan:.3f}")
+        if seller == "best":
+            markets = [
+                random_offer_market(np.random.default_rng([s, 0, 1])) for s in range(MARKETS)
+            ]
+            other = np.mean([ucb(market, s, rounds) for s, market in enumerate(markets)])
+            print(f"{'':>14}UCB on tried offers {other:.3f}")
+            told("planner / A/B winner, best response", plan / ab, 0.85)
+        told(f"planner / tried offers, {seller}", plan / tried, bar)
 
 
 def adversary(rounds: int = 1000) -> None:
@@ -123,31 +144,61 @@ def adversary(rounds: int = 1000) -> None:
     guarded = UnbiasedForecaster(2, events=[HALF], base=base, horizon=rounds, random_state=0)
     forecast(guarded, "threshold", rounds, 0)
     bias = float(guarded.bias_report()["alpha"].sum())
-    print(f"\n3. adversary: bias {alone:.3f} alone, {bias:.3f} guarded, ratio {bias / alone:.3f}")
+    print(f"\n3. adversary: bias {alone:.3f} alone, {bias:.3f} guarded")
+    told("bias guarded / alone", bias / alone, 0.1)
+
+
+def flu() -> None:
+    try:
+        scores = {name: flu_run("file", name, 0) for name in ("unbiased", "guarded recent average")}
+    except DataUnavailableError:
+        print("   flu trends: set COUNTERPLAY_DATA to a folder with the FluSight data")
+        return
+    losses = [scores[name]["log_loss"] for name in scores]
+    print(f"   flu trends, order of the file: log loss {losses[0]:.3f} without a base, "
+          f"{losses[1]:.3f} guarded")  # fmt: skip
+    told("log loss guarded / no base", losses[1] / losses[0], 0.85)
+
+
+def seconds(work: Callable[[], object], repeats: int = 1) -> float:
+    """Processor time of one call, after one that warms up."""
+    work()
+    begin = time.process_time()
+    for _ in range(repeats):
+        work()
+    return (time.process_time() - begin) / repeats
 
 
 def speed() -> None:
     rng = np.random.default_rng(0)
     share = np.round(rng.uniform(0.1, 0.5, 100_000), 5)
     log = {"offer": share, "outcome": 300 * rng.lognormal(0, 0.5, share.size)}
-    begin = time.process_time()
-    fit = fit_game(log)
-    spent = time.process_time() - begin
-    print(f"\n4. fit of 100,000 rows, {len(fit.band.groups)} groups: {spent:.2f} s")
-    begin = time.process_time()
-    response_band(share[:2000], log["outcome"][:2000])
-    print(f"   band of 2,000 rows and its critical value: {time.process_time() - begin:.3f} s")
-    plan = fit_game({"offer": ROWS, "outcome": 300 * rng.lognormal(0, 0.5, 100)}).planner(500)
-    begin = time.process_time()
-    for _ in range(500):
-        plan.observe(plan.act(), 300.0)
-    print(f"   a step of the planner: {1000 * (time.process_time() - begin) / 500:.2f} ms")
+    fit = seconds(lambda: fit_game(log))
+    forest = RandomForestRegressor(10, random_state=0)
+    fitted = seconds(lambda: forest.fit(share[:, None], log["outcome"]))
+    print(f"\n4. fit of 100,000 rows: {fit:.2f} s; a forest of ten trees: {fitted:.2f} s")
+    told("fit / forest", fit / fitted, 1.0)
+    some, outcome = share[:2000], np.asarray(log["outcome"][:2000])
+    band = seconds(lambda: response_band(some, outcome), 3)
+    forty = [outcome[np.floor(100 * some) == k] for k in range(10, 50)]
+    tests = seconds(lambda: [ttest_ind(a, b) for a in forty for b in forty], 1)
+    print(f"   band of 2,000 rows and 40 groups: {band:.3f} s; all pairwise t-tests: {tests:.3f} s")
+    told("band / pairwise tests", band / tests, 1.0)
+    revenue = 300 * rng.lognormal(0, 0.5, 100)
+    plan = fit_game({"offer": ROWS, "outcome": revenue}).planner(2100)
+    step = seconds(lambda: plan.observe(plan.act(), 300.0), 1000)
+    means = np.array([revenue[s == ROWS].mean() for s in SHARES])
+    reference = seconds(lambda: IsotonicRegression().fit(SHARES, means).predict(SHARES), 300)
+    print(f"   a step of the planner: {1000 * step:.2f} ms; one isotonic regression of "
+          f"scikit-learn on its arms: {1000 * reference:.2f} ms")  # fmt: skip
+    told("planner step / isotonic regression", step / reference, 2.0)
 
 
 def main() -> None:
     next_offer()
     planned()
     adversary()
+    flu()
     speed()
 
 

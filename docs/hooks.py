@@ -1,9 +1,10 @@
 """Builds the parts of the site that follow from the repository itself.
 
-The navigation lists the pages that exist. Generated pages: one API page per package, the map from
-claims to tests, the gallery of study figures, contributing, security and changelog. In written
-pages, `<!-- generated: NAME -->` is replaced by a table, and what stands between
-`<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is part of the library.
+The navigation lists the pages that exist. Generated pages: an index of the names of each package
+with a page per name, a page per example, the map from claims to tests, the figures of the studies,
+contributing, security and changelog. In written pages, `<!-- generated: NAME -->` is replaced by a
+table, and what stands between `<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is
+part of the library.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+import page_code
 import pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -30,14 +32,25 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.nav = [
         {"Home": "index.md"},
         {"Getting started": "getting-started.md"},
+        {
+            "Tutorials": [
+                "tutorials/index.md",
+                {"A data scientist with a table": "tutorials/data-scientist.md"},
+                {"A Flower engineer": "tutorials/flower-engineer.md"},
+                {"A coordinator of a campaign": "tutorials/coordinator.md"},
+                {"A researcher": "tutorials/researcher.md"},
+            ]
+        },
         {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
             "Using it": [
+                {"The audit": "audit.md"},
                 {"Your own table": "tables.md"},
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
-                {"Gallery": "gallery.md"},
+                {"Examples": "examples/index.md"},
+                {"Figures of the studies": "gallery.md"},
                 {"Other libraries": "comparison.md"},
             ]
         },
@@ -49,7 +62,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Glossary": "glossary.md"},
             ]
         },
-        {"Reference": [{name: f"api/{name}.md"} for name in pages.api_packages()]},
+        {"Reference": [{name: f"api/{name}/index.md"} for name in pages.api_packages()]},
         {
             "Project": [
                 {"Extending": "extending.md"},
@@ -81,6 +94,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
     for uri, content in pages.generated().items():
         files.append(File.generated(config, uri, content=content))
+    for uri, content in page_code.notebooks().items():
+        files.append(File.generated(config, uri, content=content))
     for uri, path in pages.figures().items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
@@ -95,7 +110,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Turn the few reStructuredText habits of docstrings into HTML."""
     if not page.file.src_uri.startswith("api/"):
         return html
-    html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)", r"\1", html)
+    html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)(?:~[\w.]*\.)?", r"\1", html)
     return html.replace("::</p>", ":</p>")
 
 

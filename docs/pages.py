@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
 from collections import defaultdict
 from functools import cache
@@ -13,9 +14,10 @@ from counterplay.claims import Claim, claim_tests, parse_claims
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "counterplay"
 BOOK = ROOT / "docs" / "theory"
+SHOWN = ROOT / "docs" / "examples"  # what the examples print and draw (docs/render_examples.py)
 _HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
-ROOMS = ("bounds", "instances", "lab")
+MODULES = ("bounds", "instances", "lab")
 
 # In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
@@ -44,7 +46,8 @@ def api_packages() -> list[str]:
 
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
-    found = {f"api/{name}.md": api_page(name) for name in api_packages()}
+    found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
+    found |= example_pages()
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -79,7 +82,7 @@ def areas_table() -> str:
     lines = ["| your situation | package |", "|---|---|"]
     for name in present_areas():
         page = (ROOT / "docs" / "areas" / f"{name}.md").exists()
-        target = f"areas/{name}.md" if page else f"api/{name}.md"
+        target = f"areas/{name}.md" if page else f"api/{name}/index.md"
         lines.append(f"| {SITUATIONS[name]} | [`counterplay.{name}`]({target}) |")
     return "\n".join(lines) if len(lines) > 2 else "No area is part of this build yet."
 
@@ -152,28 +155,104 @@ def studies_table() -> str:
     return "\n".join(lines) if len(lines) > 2 else "No study is part of this build yet."
 
 
-def api_page(package: str) -> str:
-    """Return the reference page of a package: its story, then every public name."""
+def api_pages(package: str) -> dict[str, str]:
+    """Return the reference of a package: an index with one line per name, and a page per name."""
     if package in ("core", "studies"):
-        return _api_of_modules(package)
+        return {f"api/{package}/index.md": _api_of_modules(package)}
     folder = PACKAGE / package
     if not folder.is_dir():
-        return f"# counterplay.{package}\n\n{_module_directive(package, heading_level=2)}\n"
+        page = f"# counterplay.{package}\n\n{_module_directive(package, heading_level=2)}\n"
+        return {f"api/{package}/index.md": page}
     tree = _parse(folder / "__init__.py")
-    story = ast.get_docstring(tree) or ""
-    names = public_names(tree)
     objects = _names_from_modules(tree, f"counterplay.{package}")
-    submodules = [name for name in names if _is_module(folder, name) and name not in objects]
-    rooms = [r for r in ROOMS if r not in submodules and _is_module(folder, r)]
-    parts = [f"# counterplay.{package}", _story(story)]
-    parts += [
-        _directive(f"{package}.{name}", heading_level=2, inherited_members=True)
-        for name in names
-        if name not in submodules
+    names = public_names(tree)
+    modules = [name for name in names if _is_module(folder, name) and name not in objects]
+    modules += [part for part in MODULES if part not in modules and _is_module(folder, part)]
+    found = {}
+    parts = [f"# counterplay.{package}", _story(ast.get_docstring(tree) or "")]
+    listed = {"": [name for name in names if name not in modules]}
+    listed |= {part: _public(_module_file(f"counterplay.{package}.{part}")) for part in modules}
+    for part, members in listed.items():
+        module = f"counterplay.{package}.{part}".rstrip(".")
+        prefix = f"{part}." if part else ""
+        if part:
+            story = ast.get_docstring(_parse(_module_file(module))) or ""
+            parts += [f"## {package}.{part} {{ #{part} }}", _story(story)]
+        lines = ["| name | what it is |", "|---|---|"]
+        for name in members:
+            page = f"{prefix}{name}.md"
+            lines.append(f"| [`{name}`]({page}) | {_cell(summary_line(module, name))} |")
+            found[f"api/{package}/{page}"] = _object_page(package, f"{prefix}{name}")
+        if members:
+            parts.append("\n".join(lines))
+    found[f"api/{package}/index.md"] = "\n\n".join(parts) + "\n"
+    return found
+
+
+def _object_page(package: str, name: str) -> str:
+    title = name.rpartition(".")[2]
+    module = f"counterplay.{package}.{name}".rpartition(".")[0]
+    block = _directive(f"{package}.{name}", heading_level=1, inherited_members=True)
+    where = f"[counterplay.{package}](index.md) · `from {module} import {title}`"
+    return f"---\ntitle: {title}\n---\n\n{where}\n\n{block}\n"
+
+
+def _public(path: Path) -> list[str]:
+    """Return the names of a module: its ``__all__``, else what it defines itself."""
+    tree = _parse(path)
+    defined = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     ]
-    for room in [*submodules, *rooms]:
-        parts += [f"## {package}.{room}", _module_directive(f"{package}.{room}")]
-    return "\n\n".join(parts) + "\n"
+    return public_names(tree) or defined
+
+
+def _module_file(module: str) -> Path:
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def summary_line(module: str, name: str) -> str:
+    """Return the first sentence of the documentation of a name, wherever it is defined."""
+    if _is_module(_module_file(module).parent, name) and _module_file(module).name == "__init__.py":
+        return _first_line(ast.get_docstring(_parse(_module_file(f"{module}.{name}"))))
+    path = _module_file(module)
+    body = list(_parse(path).body)
+    body += [node for part in body if isinstance(part, ast.If) for node in part.body]
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        is_it = isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+        if is_it and (line := _first_line(ast.get_docstring(node))):  # an overload has none
+            return line
+        if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
+            return _constant_line(path, node, after)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counterplay"):
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return summary_line(str(node.module), alias.name)
+    return ""
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _constant_line(path: Path, node: ast.stmt, after: ast.stmt | None) -> str:
+    """Return what is said about a constant: the text below it, beside it, or above it."""
+    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+        return _first_line(str(after.value.value))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    beside = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")[2]
+    above = lines[node.lineno - 2].strip() if node.lineno > 1 else ""
+    return beside or (above.lstrip("#: ") if above.startswith("#") else "")
+
+
+def _first_line(docstring: str | None) -> str:
+    """Return the first paragraph of a docstring on one line, without roles."""
+    first = (docstring or "").strip().split("\n\n")[0]
+    return re.sub(r":\w+:`~?([^`]+)`", r"\1", " ".join(first.split())).replace("``", "")
 
 
 def _api_of_modules(package: str) -> str:
@@ -203,7 +282,7 @@ def _module_directive(name: str, heading_level: int = 3) -> str:
 
 def _story(docstring: str) -> str:
     """Return a module docstring as Markdown."""
-    text = re.sub(r":(?:class|func|meth|mod|attr|exc):(?=`)", "", docstring)
+    text = re.sub(r":(?:class|func|meth|mod|attr|exc):`(?:~[\w.]*\.)?", "`", docstring)
     return re.sub(r"::(?=\n\n)", ":", text)
 
 
@@ -231,6 +310,7 @@ def _is_module(folder: Path, name: str) -> bool:
     return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
 
 
+@cache
 def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -294,9 +374,9 @@ def source_link(source: str) -> str:
     return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
 
 
-def breakable(html: str) -> str:
+def breakable(page: str) -> str:
     """Return a page in which names in code may be broken after a separator, and nowhere else."""
-    parts = re.split(r"(<pre.*?</pre>)", html, flags=re.DOTALL)
+    parts = re.split(r"(<pre.*?</pre>)", page, flags=re.DOTALL)
     parts[::2] = [
         re.sub(r"(?<=<code>)[^<]{16,}(?=</code>)", _break_name, part) for part in parts[::2]
     ]
@@ -323,6 +403,44 @@ def _claim_studies() -> dict[str, list[str]]:
             for claim in study.claims:
                 found[claim].append(f"{area.name}/{study.name}")
     return found
+
+
+def examples() -> list[Path]:
+    """Return the example scripts, in the order of the areas."""
+    order = {name: place for place, name in enumerate(SITUATIONS)}
+    found = (ROOT / "examples").glob("*.py")
+    return sorted(found, key=lambda path: (order.get(path.stem.split("_")[0], 99), path.stem))
+
+
+def example_pages() -> dict[str, str]:
+    """Return the gallery of examples and one page per script: its story, code, output, picture."""
+    cards = []
+    found = {}
+    for script in examples():
+        source = script.read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        story = ast.get_docstring(tree) or ""
+        title, _, rest = story.partition("\n\n")
+        title = " ".join(title.split()).rstrip(".")
+        code = "\n".join(source.splitlines()[tree.body[0].end_lineno or 0 :]).strip("\n")
+        printed = SHOWN / f"{script.stem}.txt"  # absent until `make examples`; a test asks for it
+        output = printed.read_text(encoding="utf-8").strip("\n") if printed.exists() else ""
+        pictures = sorted(path.name for path in SHOWN.glob(f"{script.stem}*.png"))
+        parts = [f"# {title}", rest, f"`python examples/{script.name}`"]
+        parts += [f"![{title}]({name})" for name in pictures]
+        parts += ["## The script", f"```python\n{code}\n```"]
+        parts += ["## What it prints", f"```text\n{output}\n```"]
+        found[f"examples/{script.stem}.md"] = "\n\n".join(part for part in parts if part) + "\n"
+        image = f'<img src="{pictures[0]}" alt="">' if pictures else ""
+        cards.append(
+            f'<a class="card" href="{script.stem}/">{image}<span>{html.escape(title)}</span></a>'
+        )
+    intro = (
+        "# Examples\n\nEach page is a script of the folder `examples` that runs as it is, with "
+        "what it prints and draws. All of them use data that come with scikit-learn."
+    )
+    grid = "\n".join(['<div class="cards">', *cards, "</div>"])
+    return {"examples/index.md": f"{intro}\n\n{grid}\n", **found}
 
 
 def figures() -> dict[str, Path]:

@@ -1,6 +1,6 @@
 """Four clinics with different case mixes plan how much each labels, on scikit-learn's digits.
 
-First from label histograms alone (nothing but counts leaves a clinic), then from learning curves
+First from label histograms alone (nothing but counts leaves a clinic), then from accuracies
 measured with a real classifier.
 """
 
@@ -10,10 +10,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from counterplay.contribution import (
     CoverageGame,
-    LinearGame,
     envy_report,
+    plan_consortium,
     plan_contributions,
-    stability_report,
 )
 
 NAMES = ["north", "east", "south", "general"]
@@ -30,14 +29,15 @@ counts = np.array([np.bincount(labels, minlength=10) for _, labels in clinics])
 cover = plan_contributions(CoverageGame.from_histograms(counts, mu=0.9, integral=True), NAMES)
 print(cover.summary())
 
-# 2. From data: measured learning curves say how much one clinic's cases are worth to another.
-game = LinearGame.from_learning_curves(clinics, GaussianNB(), mu=0.65, n_repeats=4)
-plan = plan_contributions(game, NAMES)
+# 2. From data: measured curves say how many rows each clinic should bring, with confidence.
+sites = dict(zip(NAMES, clinics))
+plan = plan_consortium(sites, "within=0.05", model=GaussianNB(), verify=0, progress=False)
 print()
 print(plan.summary())
-assert stability_report(game, plan.stable.theta).is_stable
-assert envy_report(game, plan.envy_free.theta).is_envy_free
+assert (plan.share.rows <= plan.owned).all()
+game = plan.curves.game("within=0.05")  # the same as a linear game with caps, at the estimates
+assert envy_report(game, plan_contributions(game).envy_free.theta).is_envy_free
 
 # 3. What if the general clinic leaves?
 print()
-print(plan.what_if(remove=["general"]).summary())
+print(plan.what_if(without="general").summary())

@@ -56,3 +56,4 @@ assert plain.harmful
 assert kept.n_defections == 0
 assert final.certified
 assert (final.loss <= eps).all()
+kept.plot().figure.savefig("defection_clinics.png")

@@ -41,5 +41,5 @@ columns = ["site", "threshold", "loss", "accuracy", "left", "left_in_round", "wo
 for rule in ("fedavg", "safe_step"):
     print(f"under {rule}, mean over seeds")
     print(sites.loc[sites["rule"] == rule, columns].to_string(index=False, float_format="%.3f"))
-result.plot().figure.savefig("hospitals.png")
-print("accuracy over the rounds: hospitals.png")
+result.plot().figure.savefig("defection_hospitals.png")
+print("accuracy over the rounds: defection_hospitals.png")

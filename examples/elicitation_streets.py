@@ -138,8 +138,10 @@ def main() -> None:
         best = float(plan(walks, person.w).scalar_values[0])
         regret = max(0.0, 1 - float(result.value @ person.w) / best)
         print(f"\n{name}: {result.n_queries} questions, true regret {100 * regret:.2f} %")
-        print(expand_and_compress(walks, result.policy).describe(max_steps=6))
+        trips = expand_and_compress(walks, result.policy)
+        print(trips.describe(max_steps=6))
         assert regret <= result.regret_certificate + 1e-9
+    trips.plot().figure.savefig("elicitation_streets.png")
 
 
 if __name__ == "__main__":

@@ -33,3 +33,4 @@ advice = symmetry_advisor(
 )
 print("\nSixes and nines, turned upside down")
 print(advice.summary())
+advice.plot().figure.savefig("invariance_tic_tac_toe.png")

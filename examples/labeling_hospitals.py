@@ -40,3 +40,4 @@ assert plan.report.is_sir
 assert len(session.answers) < 80
 assert best < 1.0  # so the labelings do not contain the truth
 assert right > 0.8
+plan.plot().figure.savefig("labeling_hospitals.png")

@@ -31,6 +31,7 @@ print(curve.to_frame().round(3).to_string(index=False))
 print("\n3. The guarded model: every prediction says how many planted rows it survives.")
 guarded = PartitionClassifier(pipe, curve.best).fit(X_train, y_train)
 print(guarded.certified_accuracy(X_test, y_test).summary())
+guarded.certified_accuracy(X_test, y_test).plot().figure.savefig("poisoning_spam_filter.png")
 print("first ten predictions survive", guarded.certify(X_test[:10]), "planted rows")
 
 try:

@@ -1,7 +1,7 @@
 """Unbiased forecasts for a staffing decision, and a commission that leaves no near-tie.
 
 Part 1 uses a real outcome series: weekly trends of flu hospital admissions (FluSight) if the folder
-COUNTERPLAY_DATA has them, else the diagnoses of the breast-cancer data in the order of the file.
+COUNTERPLAY_DATA has them, else the first 300 diagnoses of the breast-cancer data, in their order.
 """
 
 import numpy as np
@@ -46,7 +46,7 @@ try:
     )
     print("series: weekly flu trends")
 except (DataUnavailableError, MissingDependencyError):
-    outcomes = datasets.load("breast_cancer").y
+    outcomes = datasets.load("breast_cancer").y[:300]
     decision = Decision([[0.0, 0.0], [0.3, -0.7]], name="second reading", actions=["no", "yes"])
     print("series: diagnoses (set COUNTERPLAY_DATA for the flu data)")
 
@@ -77,3 +77,4 @@ design = design_contract(
 print(design.summary())
 print(design.to_frame().sort_values("regret", ascending=False).head(3).to_string(index=False))
 print(behaviour_audit(design.transcript).summary())
+comparison.plot().figure.savefig("principal_flu_staffing.png")

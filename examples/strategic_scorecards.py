@@ -67,3 +67,4 @@ print(study.summary())
 assert study.mistakes("StrategicHalving").estimate <= np.log2(500)
 errors = study.to_frame().set_index("learner")["error"]
 assert errors["StrategicHalving"] <= errors["SequentialElimination"]
+study.plot().figure.savefig("strategic_scorecards.png")

@@ -6,7 +6,6 @@ With COUNTERPLAY_DATA set, the same is done with real flu forecasts of eight res
 """
 
 import os
-import sys
 import warnings
 
 import numpy as np
@@ -90,8 +89,7 @@ def main() -> None:
             print(flu().report().summary())
         except DataUnavailableError as error:
             print(error)
-    if len(sys.argv) > 1:
-        live.report().dashboard().savefig(sys.argv[1])
+    live.report().dashboard().savefig("tradeoff_champion.png")
 
 
 if __name__ == "__main__":

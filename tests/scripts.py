@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,3 +28,8 @@ def run_python(arguments: list[str], folder: Path, limit: float) -> str:
     )
     assert done.returncode == 0, f"{arguments} failed\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def words(output: str) -> list[str]:
+    """The output without numbers, which may differ in the last digit, and without their padding."""
+    return re.sub(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "#", output).split()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import contextlib
+import fcntl
 import functools
-import importlib.util
+import os
 import pkgutil
 import re
 import sys
@@ -18,61 +18,34 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from counterplay.claims import Claim, load_claims
-from scripts import ROOT, run_python
+from scripts import ROOT, run_python, words
 
-pages_path = ROOT / "docs" / "pages.py"
-spec = importlib.util.spec_from_file_location("counterplay_docs_pages", pages_path)
-assert spec is not None
-pages = importlib.util.module_from_spec(spec)
-assert spec.loader is not None
-spec.loader.exec_module(pages)
+sys.path.insert(0, str(ROOT / "docs"))
+
+import page_code
+import pages
 
 WRITTEN = sorted(path for path in (ROOT / "docs").rglob("*.md"))
-BLOCK = re.compile(r"(<!-- not run -->\n+)?^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def code_of(path: Path) -> list[str]:
-    """Return the Python blocks of a page that can run, of the areas that exist.
-
-    A block that uses names which the page does not define is a sketch; only its imports are run.
-    """
-    text = pages.fill(path.read_text(encoding="utf-8"))
-    known = set(dir(builtins)) | {"__name__"}
-    found = []
-    for skipped, code in BLOCK.findall(text):
-        tree = ast.parse(code)
-        if skipped:
-            continue
-        bound, used = names_of(tree)
-        if used - bound - known:
-            tree.body = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-            bound = names_of(tree)[0]
-        known |= bound
-        found.append(ast.unparse(tree))
-    return [code for code in found if code]
-
-
-def names_of(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """Return the names a piece of code binds and the names it reads."""
-    bound: set[str] = set()
-    used: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.partition(".")[0])
-    return bound, used
+def code_of(path: Path) -> list[page_code.Block]:
+    """Return the Python blocks of a page that can run, of the areas that exist."""
+    return page_code.blocks(pages.fill(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("page", [path for path in WRITTEN if code_of(path)], ids=lambda p: p.stem)
-def test_code_in_pages_runs(page: Path, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(code_of(page)), encoding="utf-8")
-    run_python([str(script)], tmp_path, 120)
+def test_code_in_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COUNTERPLAY_DATA", raising=False)  # pages show bundled data
+    found = code_of(page)
+    (tmp_path / "page.py").write_text(page_code.program(found), encoding="utf-8")
+    printed = page_code.outputs(run_python(["page.py"], tmp_path, 240))
+    always = page.parent.name == "tutorials"  # there, whatever is printed is shown
+    for block, output in zip(found, printed, strict=True):
+        if block.shown is not None or (always and output.strip()):
+            assert words(output) == words(block.shown or "")
+    for picture in tmp_path.glob("*.png"):
+        assert (page.parent / picture.name).exists(), picture.name
+        assert f"]({picture.name})" in page.read_text(encoding="utf-8")
 
 
 def test_sketches_only_import(tmp_path: Path) -> None:
@@ -83,20 +56,47 @@ def test_sketches_only_import(tmp_path: Path) -> None:
         "```python\nprint([x * k for k in range(2)])\n```\n"
         "<!-- not run -->\n```python\nundefined()\n```\n"
     )
-    assert code_of(page) == [
+    assert [block.runs.strip() for block in code_of(page)] == [
         "import math\nx = math.pi",
         "from json import dumps",
         "print([x * k for k in range(2)])",
     ]
 
 
+def test_outputs_stand_below_their_block_and_are_replaced() -> None:
+    text = "a\n\n```python\nprint(1)\n```\n\nb\n\n```python\nx = 2\n```\n\n```output\nold\n```\n"
+    once = page_code.with_outputs(text, ["1\n", ""])
+    assert (
+        once == "a\n\n```python\nprint(1)\n```\n\n```output\n1\n```\n\nb\n\n```python\nx = 2\n```\n"
+    )
+    assert page_code.with_outputs(once, ["1\n", ""]) == once
+    assert [block.shown for block in page_code.blocks(once)] == ["1\n", None]
+
+
+def test_a_notebook_holds_the_prose_and_the_code() -> None:
+    text = "# T\n\n```python\nprint(1)\n```\n\n```output\n1\n```\n\n![p](p.png)\n\nend\n"
+    cells = page_code.notebook(text)["cells"]
+    assert [(cell["cell_type"], cell["source"]) for cell in cells] == [
+        ("markdown", "# T"),
+        ("code", "print(1)"),
+        ("markdown", "end"),
+    ]
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once for all workers of the run: the first one builds, the others wait."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
-    folder = tmp_path_factory.mktemp("site")
-    run_python(["-m", "mkdocs", "build", "--strict", "-d", str(folder)], ROOT, 300)
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "site"
+    with (shared / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "site.done").exists():
+            run_python(["-m", "mkdocs", "build", "--strict", "-d", str(folder)], ROOT, 600)
+            (shared / "site.done").touch()
     return folder
 
 
@@ -131,11 +131,25 @@ def test_pages_load_nothing_from_the_network(site: Path) -> None:
         assert "fonts.googleapis" not in path.read_text(encoding="utf-8")
 
 
-def test_reference_shows_public_names(site: Path) -> None:
-    html = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
+def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
+    index = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
     for name in ("Dataset", "fetch", "list_datasets", "load"):
-        assert f'id="counterplay.datasets.{name}"' in html
-    assert ":class:" not in html
+        page = (site / "api" / "datasets" / name / "index.html").read_text(encoding="utf-8")
+        assert f'id="counterplay.datasets.{name}"' in page
+        assert ":class:" not in page
+        assert f'href="{name}/"' in index
+    assert (site / "api" / "tradeoff" / "bounds.hedge_regret" / "index.html").exists()
+
+
+def test_g7_the_index_says_in_one_line_what_a_name_is() -> None:
+    for package in pages.api_packages():
+        made = pages.api_pages(package)
+        index = made[f"api/{package}/index.md"]
+        rows = re.findall(r"^\| \[`(\w+)`\]\(([^)]+)\) \| (.*) \|$", index, flags=re.MULTILINE)
+        assert len(rows) == len(made) - 1
+        for name, target, line in rows:
+            assert line, f"{package}: {name} has no summary"
+            assert f"api/{package}/{target}" in made, name
 
 
 def test_claims_are_found_without_importing(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 The test run itself uses the versions of constraints.txt, so it cannot see an undeclared dependency,
 a library that changed, or a lower bound that is not true. This file builds the wheel and installs
-it twice: with the newest version of everything, and with the oldest ones that it declares.
+it twice: with the newest version of everything, and, in the slow tests and in `make
+release-check`, with the oldest ones that it declares.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module", params=["newest", "oldest"])
+@pytest.fixture(scope="module", params=["newest", pytest.param("oldest", marks=pytest.mark.slow)])
 def python(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:

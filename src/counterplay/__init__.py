@@ -7,13 +7,15 @@ shows on your own data how much there is to win. Start with the subpackage of yo
     import counterplay
     counterplay.tradeoff      # one metric to win, one harm budget to keep
 
+or with a model and a table: ``counterplay.audit(model, table, label=..., positive=...)``.
+
 Subpackages are imported when they are first used.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 __version__ = "0.2.0.dev0"
 
@@ -30,16 +32,18 @@ AREAS = (
 )
 """The games of the library, in the order of its guide and reports."""
 
-_SUBPACKAGES = (*AREAS, "federated", "tables", "datasets", "errors", "testing")
+_SUBPACKAGES = (*AREAS, "federated", "tables", "auditing", "datasets", "errors", "testing")
 
-__all__ = [*_SUBPACKAGES]
+__all__ = [*_SUBPACKAGES, "audit"]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "audit":
+        return importlib.import_module("counterplay.auditing.api").audit
     if name in _SUBPACKAGES:
         return importlib.import_module(f"counterplay.{name}")
     raise AttributeError(f"module 'counterplay' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBPACKAGES])
+    return sorted([*globals(), *__all__])

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "claims": ("counterplay.commands.claims", "Print every promise of the library."),
     "data": ("counterplay.commands.data", "List the data sets and where they come from."),
     "audit": ("counterplay.commands.audit", "Audit your own model and data."),
+    "consortium": ("counterplay.commands.consortium", "Plan who brings how many rows."),
     "campaign": ("counterplay.commands.campaign", "Run a labelling campaign of several parties."),
     "offer": ("counterplay.commands.offer", "Find the next offer from a log of offers."),
     "choices": ("counterplay.commands.choices", "Learn tastes from recorded choices."),

@@ -65,6 +65,7 @@ class Recount:
         fits = len(launched.labels) == len(launched.items)
         fits = fits and max(launched.labels, default=0) < len(self.config.classes)
         require_state(fits, what, "labels", "must be one class for each item")
+        require_state(launched.n <= len(pool), what, "n", "is larger than the parties' pools")
         self.launched[launched.vector] = launched
 
     def findings(self, stated: lines.CampaignStated) -> list[Finding]:
@@ -149,14 +150,21 @@ class Recount:
         population: int,
     ) -> Finding:
         allowed = math.floor(self.config.max_error * test.n + 1e-9)
-        m = allowed + passed.known_wrong + 1
-        if not self._refuted(m, population, passed, test.alpha):
+        known, lost = passed.known_wrong, self._untested(test)
+        m = allowed - lost + known + 1
+        if lost > allowed or not self._refuted(m, population, passed, test.alpha):
             return name, f"{allowed} wrong labels of {test.n} are not shown by the checks", ""
-        high = math.ceil(passed.bound * test.n - 1e-9) + passed.known_wrong + 1
+        high = math.ceil(passed.bound * test.n - 1e-9) - lost + known + 1
         if not self._refuted(high, population, passed, test.alpha):
             return name, f"the bound {passed.bound:.4g} is not shown by the checks", ""
         told = f"{passed.wrong} wrong of {passed.checked} checked, bound {passed.bound:.4g}"
         return name, None, f"{told}, recounted"
+
+    def _untested(self, test: lines.CampaignLaunched) -> int:
+        """Items of the pool that were not tested and that nobody labelled: each counts as wrong."""
+        pool = set().union(*(self.owns[party] for party in test.parties))
+        pool -= {*test.items, *self.config.withdrawn, *dict(self.config.known)}
+        return sum(self._fixed(item) is None for item in pool)
 
     def _refuted(
         self, m: int, population: int, passed: lines.CampaignCertified, alpha: float

@@ -21,7 +21,8 @@ from counterplay.contribution import (
     envy_report,
     equal_allocation,
     instances,
-    measure_learning_curves,
+    measure_sites,
+    plan_consortium,
     plan_contributions,
     predicted_margins,
     stability_report,
@@ -37,6 +38,8 @@ from counterplay.contribution.lab import (
     coverage_opt_real,
     coverage_opt_relaxation,
     coverage_potential,
+    envy_free_infimum,
+    equilibrium_boxes,
     improve_envy_free,
     integer_equilibrium_coverage,
     is_feasible,
@@ -56,6 +59,21 @@ from counterplay.contribution.lab import (
     stable_linear_milp,
     well_behaved_report,
 )
+
+
+@cache
+def sites() -> dict[str, Any]:
+    """Two sites with one rule."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 0] + 0.3 * rng.normal(size=80) > 0).astype(int)
+    return {"a": (X[:50], y[:50]), "b": (X[50:], y[50:])}
+
+
+@cache
+def points() -> Any:
+    return measure_sites(sites(), budget=59, progress=False)
+
 
 PAIR = [[1.0, 0.5], [0.5, 1.0]]
 ROWS = [[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]
@@ -166,9 +184,42 @@ CASES: dict[str, dict[str, Any]] = {
         "make": lambda: CASES["EmpiricalGame"]["make"]().measured_response(0, [0, 0]),
         "no_example": "returned by EmpiricalGame.measured_response",
     },
-    "LearningCurves": {
-        "make": lambda: measure_learning_curves(parts(), estimator(), sizes=[5, 20], n_repeats=2),
-        "no_example": "returned by measure_learning_curves",
+    "measure_sites": {
+        "args": lambda: {"sites": sites(), "plans": "share", "budget": 48, "progress": False},
+        "bad": {"one site": lambda: measure_sites({"a": sites()["a"]}, progress=False)},
+    },
+    "plan_consortium": {
+        "args": lambda: {"sites_or_points": points(), "target": "within=0.05"},
+        "bad": {"target": lambda: plan_consortium(points(), "auc=0.9")},
+    },
+    "SitePoints": {"make": lambda: points()},
+    "SiteCurves": {
+        "make": lambda: points().curves(draws=4),
+        "no_example": "returned by SitePoints.curves",
+    },
+    "SitePlan": {
+        "make": lambda: plan_consortium(points(), "within=0.05").share,
+        "no_example": "returned by plan_consortium",
+    },
+    "ConsortiumPlan": {
+        "make": lambda: plan_consortium(points(), "within=0.05"),
+        "no_example": "returned by plan_consortium",
+    },
+    "Infimum": {
+        "make": lambda: envy_free_infimum(coverage(), gap=0.2),
+        "no_example": "returned by envy_free_infimum",
+    },
+    "EquilibriumBoxes": {
+        "make": lambda: equilibrium_boxes(coverage()),
+        "no_example": "returned by equilibrium_boxes",
+    },
+    "envy_free_infimum": {
+        "args": lambda: {"game": coverage(), "gap": 0.2},
+        "bad": {"whole": lambda: envy_free_infimum(coverage(True))},
+    },
+    "equilibrium_boxes": {
+        "args": lambda: {"game": coverage()},
+        "bad": {"whole": lambda: equilibrium_boxes(coverage(True))},
     },
     "plan_contributions": {
         "args": lambda: {"game": linear(), "names": ["a", "b"]},
@@ -274,16 +325,6 @@ CASES: dict[str, dict[str, Any]] = {
     "mw_game_allocation": {
         "args": lambda: {"game": linear()},
         "bad": {"factor": lambda: mw_game_allocation(linear(), 0.5)},
-    },
-    "measure_learning_curves": {
-        "args": lambda: {
-            "datasets": parts(),
-            "estimator": estimator(),
-            "sizes": [5, 20],
-            "n_repeats": 2,
-            "random_state": 0,
-        },
-        "bad": {"sizes": lambda: measure_learning_curves(parts(), estimator(), sizes=[0])},
     },
     "cell_histograms": {
         "args": {"tables": [[[1.0], [2.0]], [[3.0]]], "cells": 2, "random_state": 0},

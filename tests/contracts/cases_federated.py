@@ -139,6 +139,7 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {
             "range": lambda: Trust(loss_range=(1.0, 0.0)),
             "clip": lambda: Trust(clip=0.5),
+            "veto": lambda: Trust(veto=0),
         },
     },
     "Federation": {
@@ -181,7 +182,6 @@ CASES: dict[str, dict[str, Any]] = {
             "rule": SafeStep(0.05),
             "step_size": 0.5,
             "rounds": 5,
-            "work": LocalWork(2, 2),
             "fraction": 0.5,
             "random_state": 0,
         },

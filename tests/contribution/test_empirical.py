@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,11 +18,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 from counterplay.contribution import (
     EmpiricalGame,
-    LinearGame,
-    measure_learning_curves,
     plan_contributions,
 )
-from counterplay.errors import InfeasibleError, InvalidInputError
+from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
 
 
 @pytest.fixture(scope="module")
@@ -67,25 +67,21 @@ def test_measured_best_response_has_an_undecided_range(
         impossible.standalone()
 
 
-def test_learning_curves_become_a_linear_game(
+def test_budget_and_time_limit_end_a_measured_game(
     parts: list[tuple[np.ndarray, np.ndarray]],
 ) -> None:
-    curves = measure_learning_curves(parts, GaussianNB(), n_repeats=4, random_state=1)
-    assert (np.diff(curves.monotone(), axis=2) >= 0).all()
-    rates, needed = curves.exchange_rates(0.8)
-    assert np.diagonal(rates) == pytest.approx(1.0)
-    assert (rates >= 0).all()
-    assert (needed >= curves.sizes[0]).all()
-    game = LinearGame.from_learning_curves(parts, GaussianNB(), 0.8, n_repeats=4, random_state=1)
-    assert pytest.approx(rates) == game.W
-    assert game.mu == pytest.approx(needed)
-    assert plan_contributions(game).stable is not None
-    assert len(curves.to_frame()) == 9 * curves.sizes.size
-    assert curves.plot(party=1) is not None
-    with pytest.raises(InfeasibleError, match="lower the target"):
-        curves.exchange_rates(1.0)
-    with pytest.raises(InvalidInputError, match="sizes must be"):
-        measure_learning_curves(parts, GaussianNB(), sizes=[10, 9999])
+    game = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=4, budget=6)
+    game.utilities([20, 0, 0])
+    with pytest.raises(ConvergenceError, match=r"budget of 6 fits is spent.*plan_consortium"):
+        game.utilities([10, 0, 0])
+    assert game.fits == [6]
+    slow = EmpiricalGame(parts, GaussianNB(), 0.8, n_repeats=4)
+    plan = None
+    with contextlib.suppress(ConvergenceError):
+        plan = plan_contributions(slow, time_limit=0.2)
+    assert slow.fits[0] < 2000  # all plans of this game need far more
+    if plan is not None:
+        assert plan.summary()
 
 
 def test_bad_datasets() -> None:
@@ -108,6 +104,7 @@ def small_site(seed: int, *, integral: bool = True, mu: float = 0.7) -> Empirica
     return EmpiricalGame(sites, GaussianNB(), mu, n_repeats=3, integral=integral, random_state=seed)
 
 
+@pytest.mark.claim("23.04")
 @pytest.mark.parametrize("integral", [True, False])
 @pytest.mark.parametrize(("seed", "mu"), [(0, 0.6), (1, 0.7), (2, 0.7), (2, 0.75), (3, 0.6)])
 def test_f7_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: bool) -> None:
@@ -163,18 +160,13 @@ def test_f9_frames_and_a_pipeline_that_picks_columns_by_name() -> None:
     coder = ColumnTransformer(
         [("words", OneHotEncoder(categories=[list("ABC")]), ["ward"])], remainder="passthrough"
     )
-    options = {"mu": 0.7, "sizes": [10, 20, 40], "n_repeats": 3}
     sites = hospitals()
     swapped = [sites[0], (sites[1][0][["ward", "age"]], sites[1][1]), sites[2]]
-    expected = LinearGame.from_learning_curves(
-        [(by_hand(X), y) for X, y in sites], LogisticRegression(), **options
-    )
+    coded = [(by_hand(X), y) for X, y in sites]
+    expected = EmpiricalGame(coded, LogisticRegression(), 0.7, n_repeats=3)
     for given in (sites, swapped):
-        game = LinearGame.from_learning_curves(
-            given, make_pipeline(coder, LogisticRegression()), **options
-        )
-        assert np.allclose(game.W, expected.W)
-        assert np.allclose(game.mu, expected.mu)
+        game = EmpiricalGame(given, make_pipeline(coder, LogisticRegression()), 0.7, n_repeats=3)
+        assert np.allclose(game.utilities([20, 10, 0]), expected.utilities([20, 10, 0]))
 
 
 def test_f9_what_the_classifier_complains_about_is_one_sentence() -> None:
@@ -182,7 +174,7 @@ def test_f9_what_the_classifier_complains_about_is_one_sentence() -> None:
     sites = [(X.rename(columns={"ward": "unit"}), y) for X, y in hospitals()]
     model = make_pipeline(coder, LogisticRegression())
     with pytest.raises(InvalidInputError, match=r"could not be fitted to .* rows") as caught:
-        measure_learning_curves(sites, model, n_repeats=1)
+        EmpiricalGame(sites, model, 0.5, n_repeats=1).utilities([20, 20, 20])
     assert "ward" in str(caught.value)
     assert len(str(caught.value)) <= 300
     with pytest.raises(InvalidInputError, match="estimator must be a scikit-learn classifier"):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+import scipy.optimize
 
 from counterplay.core.programs import minimize_integer, minimize_linear
 from counterplay.errors import ConvergenceError, InfeasibleError, InvalidInputError
@@ -58,3 +62,20 @@ def test_integer_program_against_enumeration():
         assert solution.bound == pytest.approx(best)
     with pytest.raises(InfeasibleError, match="mixed-integer program has no solution"):
         minimize_integer([1.0], rows=[[1.0]], low=2.0)
+
+
+def test_lines_of_the_solver_stay_off_the_standard_output(monkeypatch, capfd):
+    """HiGHS prints some lines past its own switch; what others print is kept, in any thread."""
+    solve = scipy.optimize.milp
+
+    def loud(*args, **given):
+        os.write(1, b"HighsMipSolverData::transform tmpSolver.run();\nnot of HiGHS\n")
+        return solve(*args, **given)
+
+    monkeypatch.setattr(scipy.optimize, "milp", loud)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda k: minimize_integer([k], rows=[[1.0]], low=1), range(8)))
+    assert [s.value for s in found] == list(range(8))
+    os.write(1, b"after\n")
+    shown = capfd.readouterr().out.splitlines()
+    assert sorted(shown) == ["after"] + 8 * ["not of HiGHS"]

@@ -157,7 +157,8 @@ def _check(found: Any) -> None:
             if len(name) > 200 or len(reason) > 300:
                 raise ForgedError(f"a reason has {len(name)} + {len(reason)} characters")
         said = {party.node: party.event for party in gauge.parties}
-        if LIAR not in heard and not said.get(LIAR):
+        aside = min(strategy.history_.set_aside.values(), default=ROUNDS)
+        if LIAR not in heard and not said.get(LIAR) and gauge.round <= aside:
             raise ForgedError(f"round {gauge.round}: nothing says why node {LIAR} is missing")
     if len(strategy.history_.summary()) > 5_000:
         raise ForgedError("the summary is too long")

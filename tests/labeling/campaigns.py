@@ -21,10 +21,10 @@ def breast_cancer(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def digits(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some images of digits as numbers, and the digits."""
+    """Some images of digits as standardised numbers, and the digits."""
     X, y = load_digits(return_X_y=True)
     rows = np.random.default_rng(seed).permutation(len(X))[:n]
-    return X[rows] / 16, y[rows]
+    return StandardScaler().fit_transform(X)[rows], y[rows]
 
 
 def three_clinics(

@@ -86,20 +86,26 @@ def test_a_blind_learner_leaves_a_uniform_sample() -> None:
 
 
 @pytest.mark.claim("24.09")
-def test_the_campaign_learns_the_same_whatever_is_checked() -> None:
-    # same first questions and model, other audit keys: the learning path does not change
-    paths = []
-    for shift in (0, 1):
-        campaign, _, y = three_clinics(150, 3, scope="party")
+@pytest.mark.parametrize("scope", ["party", "union"])
+def test_the_campaign_learns_the_same_whatever_is_checked(scope: str) -> None:
+    # same first questions and models, other audit orders: of two learning paths one is the
+    # beginning of the other, and vectors frozen at the same place are the same
+    paths, frozen = [], []
+    for shift in range(6):
+        campaign, _, y = three_clinics(150, 3, scope=scope)
         state = campaign._state
         keys = state.keys
-        state.keys = lambda party, keys=keys, shift=shift: np.roll(keys(party), shift)  # type: ignore[method-assign]
+        state.keys = lambda party, keys=keys, shift=shift: np.roll(keys(party), 11 * shift)  # type: ignore[method-assign]
         finish(campaign, y)
         joint = state.joint
         assert joint is not None
-        paths.append([list(s.run.learned)[:30] for s in joint.shadows.values()])
-    assert all(a[:20] == b[:20] for a, b in zip(*paths))
-    assert all(set(a) & set(b) >= set(a[:20]) for a, b in zip(*paths))
+        paths.append([list(s.run.learned.items()) for s in joint.shadows.values()])
+        first = [vectors[0] for _, vectors in sorted(joint.vectors.items())]
+        frozen.append([dict(zip(v.items.tolist(), v.labels.tolist())) for v in first])
+    longest = [max((path[i] for path in paths), key=len) for i in range(3)]
+    assert all(path[i] == longest[i][: len(path[i])] for path in paths for i in range(3))
+    assert len({len(path[i]) for path in paths for i in range(3)}) > 1  # the stop does depend on it
+    assert all(one == frozen[0] for one in frozen)
 
 
 @pytest.mark.claim("24.12")
@@ -110,8 +116,7 @@ def test_order_of_arrival_does_not_matter(interleaved: bool) -> None:
         rng = np.random.default_rng(permutation)
         campaign, _, y = three_clinics(120, 1, scope="union")
         path = []
-        for _ in range(3):
-            questions = campaign.ask(1000)
+        while questions := campaign.ask(1000):
             if not interleaved:  # party by party, permuted inside
                 questions = [q for name in campaign._state.names for q in rng.permutation(
                     np.array([q for q in questions if q.party == name], dtype=object))]  # fmt: skip
@@ -226,18 +231,16 @@ def test_models_without_classes_and_default_learner_work() -> None:
 
 @pytest.mark.claim("24.27")
 def test_parties_with_different_classes() -> None:
-    X, y = digits(1797, 0)
-    rows = [
-        np.flatnonzero(np.isin(y, group))[:150] for group in ([0, 1, 2, 3], [4, 5, 6], [7, 8, 9])
-    ]
-    keep = np.concatenate(rows)
-    owners = np.repeat(["a", "b", "c"], 150)
-    settings = {"learner": regression(), "scope": "union"}
-    study = simulate(X[keep], y[keep], owners=owners, settings=settings, random_state=0,
-                     pooled=False)  # fmt: skip
-    frame = study.to_frame()
-    assert (frame["together"] <= frame["alone"]).all()
-    assert frame["together"].sum() <= 0.65 * frame["alone"].sum()
+    for seed in range(2):
+        X, y = digits(1797, seed)
+        groups = ([0, 1, 2, 3], [4, 5, 6], [7, 8, 9])
+        keep = np.concatenate([np.flatnonzero(np.isin(y, group))[:250] for group in groups])
+        settings = {"learner": regression(), "scope": "union"}
+        study = simulate(X[keep], y[keep], owners=np.repeat(["a", "b", "c"], 250),
+                         settings=settings, random_state=seed, pooled=False)  # fmt: skip
+        frame = study.to_frame()
+        assert (frame["together"] <= frame["alone"]).all()
+        assert frame["together"].sum() <= 0.65 * frame["alone"].sum()
 
 
 @pytest.mark.claim("24.28")
@@ -254,7 +257,7 @@ def test_overlap_gives_free_answers() -> None:
             frame = campaign.work().to_frame()
             work[free].append(int(frame["asked"].sum()))
             assert (frame["asked"] <= frame["alone_at_least"]).all()
-            assert (frame["free"].sum() > 0) == (free == "any") or free == "any"
+            assert (frame["free"].sum() > 0) == (free == "any")
     assert np.mean(work["any"]) < np.mean(work["own"])
 
 
@@ -268,9 +271,12 @@ def test_skipped_checks_certify_nothing() -> None:
     joint = campaign._state.joint
     assert joint is not None
     for vectors in joint.vectors.values():
-        assert not any(v.checked and v.checked == v.wrong and not v.dead for v in vectors)
-    skipped = [e.certificate for e in joint.certified if e.certificate.wrong]
-    assert not skipped
+        assert not any(v.checked and v.is_certified() for v in vectors)
+    assert sum(v.checked for vectors in joint.vectors.values() for v in vectors) > 20
+    # certificates come from learning answers alone, when everything that counts was labelled
+    for certificate in result.certificates.values():
+        assert certificate.wrong == certificate.checked
+        assert (result.answers > 0).all()
     assert "a skipped check counts as a wrong label" in result.summary()
 
 
@@ -281,7 +287,7 @@ def test_stress_with_labels_no_model_can_know(flips: float) -> None:
     for seed in range(3):
         X, y = breast_cancer(180, seed)
         rng = np.random.default_rng(seed)
-        y = np.where(rng.random(180) < flips, rng.integers(0, 2, 180), y)
+        y = np.where(rng.random(180) < flips, 1 - y, y)
         settings = {"learner": GaussianNB(), "scope": "union" if seed % 2 else "party"}
         study = simulate(X, y, owners=np.arange(180) % 3, settings=settings, random_state=seed,
                          pooled=False)  # fmt: skip
@@ -324,6 +330,28 @@ def test_known_labels_cost_nothing_and_are_in_no_population() -> None:
     frame = campaign.work().to_frame()
     assert (frame["asked"] <= frame["alone_at_least"]).all()
     assert campaign.result().source[0] == "known"
+
+
+def test_a_class_that_nobody_answered_is_named() -> None:
+    X, y = breast_cancer(90, 0)
+    campaign = Campaign(X, owners=np.arange(90) % 2, classes=[0, 1, "unclear"], max_error=0.1,
+                        learner=GaussianNB(), random_state=0)  # fmt: skip
+    assert "nobody answered" not in campaign.result().summary()  # nobody was asked
+    finish(campaign, y)
+    told = "nobody answered 'unclear', so the model never gives it; if there are such items"
+    assert told in campaign.result().summary()
+
+
+def test_reports_have_pictures() -> None:
+    campaign, _, y = three_clinics()
+    for q in campaign.ask(9):
+        campaign.tell(q, y[q.item])
+    assert campaign.status().plot().get_ylabel() == "questions"
+    assert len(campaign.status().plot().patches) == 6
+    finish(campaign, y)
+    axes = campaign.result().plot()
+    assert axes.get_xlabel() == "wrong labels (%)"
+    assert [t.get_text() for t in axes.get_yticklabels()] == list(campaign.result().certificates)
 
 
 def test_expected_saving_is_an_estimate_and_says_so() -> None:
@@ -372,6 +400,10 @@ def test_sentences_for_bad_input() -> None:
     other = campaign.ask(2)[1]
     with pytest.raises(InvalidInputError, match=r"belongs to '[ab]', not to '[ab]'"):
         campaign.tell(other, "benign", party="a" if other.party == "b" else "b")
+    with pytest.raises(InvalidInputError, match="owners must map each party to a list of its rows"):
+        Campaign(X, owners={"a": 1}, classes=[0, 1])
+    with pytest.warns(AssumptionWarning, match="all pools together have 15 items: at most 5 % wro"):
+        Campaign(X[:15], owners=["a", "b", "c"] * 5, classes=[0, 1], scope="union")
     with pytest.warns(AssumptionWarning, match="pool 'a' has 12 items: at most 5 % wrong means no"):
         Campaign(X[:52], owners=["a"] * 12 + ["b"] * 40, classes=[0, 1])
     with pytest.raises(

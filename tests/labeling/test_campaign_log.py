@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,15 +27,18 @@ from counterplay.errors import (
     ProtocolError,
 )
 from counterplay.labeling import Campaign
+from counterplay.labeling.campaign_log import owners_mark
 from counterplay.labeling.campaign_state import CampaignSettings, CampaignState
-from counterplay.labeling.certificate import by_order
+from counterplay.labeling.certificate import FrozenVector, by_order
+from counterplay.labeling.joint import Joint, JointSettings
+from counterplay.labeling.shadow import Answers
 from counterplay.tables import Table
 from counterplay.verify import verify
 
 
 @pytest.mark.claim("24.13")
 @pytest.mark.parametrize("scope", ["party", "union"])
-def test_killed_after_every_event(scope: str) -> None:
+def test_killed_and_continued(scope: str) -> None:
     campaign, X, y = three_clinics(210, 0, scope=scope, max_error=0.07)
     finish(campaign, y, n=25)
     lines = campaign.log().splitlines(keepends=True)
@@ -41,9 +46,6 @@ def test_killed_after_every_event(scope: str) -> None:
     assert kinds.count("tell") >= 150
     whole = Campaign.from_log("".join(lines), X)
     assert whole._lines == lines
-    for cut in range(1 + (scope == "union"), len(lines), 20):
-        copy = Campaign.from_log("".join(lines[:cut]), X)
-        assert copy._lines == lines[:cut]
     # a few are continued to their end
     for cut in range(1, len(lines), len(lines) // 3):
         copy = Campaign.from_log("".join(lines[:cut]), X)
@@ -54,8 +56,25 @@ def test_killed_after_every_event(scope: str) -> None:
         assert asked == [(q.id, q.item, q.kind) for q in campaign._questions.values()]
 
 
+@pytest.mark.claim("24.13")
+@pytest.mark.parametrize("part", range(8))
+def test_killed_after_every_event(part: int) -> None:
+    campaign, X, y = three_clinics(195, 0, scope="union", max_error=0.07)
+    finish(campaign, y, n=25)
+    lines = campaign.log().splitlines(keepends=True)
+    assert sum('"type":"tell"' in line for line in lines) >= 150
+    for cut in range(1 + part, len(lines), 8):
+        copy = Campaign.from_log("".join(lines[:cut]), X)
+        # between two lines that follow from one answer the others follow at once
+        assert cut <= len(copy._lines) <= cut + 5
+        assert copy._lines == lines[: len(copy._lines)]
+        if cut // 8 % 5 == 0:  # the others are continued in the slow test
+            finish(copy, y, n=25)
+            assert copy.digest() == campaign.digest()
+
+
 @pytest.mark.slow
-def test_killed_after_really_every_event() -> None:
+def test_killed_after_every_event_and_continued() -> None:
     campaign, X, y = three_clinics(210, 0, scope="union", max_error=0.07)
     finish(campaign, y, n=25)
     lines = campaign.log().splitlines(keepends=True)
@@ -86,8 +105,14 @@ def test_damaged_and_foreign_logs() -> None:
     owners = {"party 0": start["parties"]["party 1"], "party 1": start["parties"]["party 0"],
               "party 2": start["parties"]["party 2"]}  # fmt: skip
     other = json.dumps({**start, "parties": owners}) + "\n" + log.split("\n", 1)[1]
-    with pytest.raises(InvalidStateError, match="line 2"):
+    with pytest.raises(InvalidStateError, match="the owners are not those of the campaign's fin"):
         Campaign.from_log(other, X)
+    renewed = {**start, "parties": owners, "owners": owners_mark(owners)}
+    with pytest.raises(InvalidStateError, match="line 2"):
+        Campaign.from_log(json.dumps(renewed) + "\n" + log.split("\n", 1)[1], X)
+    older = {**start, "versions": {**start["versions"], "scikit-learn": "0.1"}}
+    with pytest.warns(AssumptionWarning, match=r"written with scikit-learn 0.1, this is"):
+        Campaign.from_log(json.dumps(older) + "\n", X)
 
     def with_line(**event: object) -> str:
         return log + json.dumps(event) + "\n"
@@ -117,6 +142,7 @@ def test_owners_that_do_not_exist_are_refused() -> None:
     campaign, X, _ = three_clinics(90, 0)
     start = json.loads(campaign.log())
     start["parties"]["party 0"][0] = 90
+    start["owners"] = owners_mark(start["parties"])
     with pytest.raises(InvalidStateError, match="rows must be different and below 90"):
         Campaign.from_log(json.dumps(start) + "\n", X)
 
@@ -189,11 +215,19 @@ def chi_square_of_places(places: np.ndarray, n: int) -> float:
     return float(stats.chisquare(counts, expected).pvalue)
 
 
+def joint_settings(*keys: np.ndarray) -> JointSettings:
+    names = [f"party {i}" for i in range(len(keys))]
+    return JointSettings(names, len(keys[0]), 2, 0.05, 0.05, "union", 0.0, 0,
+                         dict(enumerate(keys)), None)  # fmt: skip
+
+
 @pytest.mark.claim("24.29")
 def test_new_items_take_uniform_places() -> None:
     table = Table.of(np.zeros((120, 1)))
     own, union = [], []
     shared = np.arange(40, 60)
+    owned = [{*range(60), *range(100, 120)}, set(range(40, 100))]
+    shadows: Any = {i: SimpleNamespace(items=items) for i, items in enumerate(owned)}
     for seed in range(2000):
         settings = CampaignSettings((0, 1), GaussianNB(), 0, 0.05, 0.95, "union", 0.0, 1, "any", 0,
                                     10, None, seed)  # fmt: skip
@@ -203,9 +237,8 @@ def test_new_items_take_uniform_places() -> None:
         first, second = state.keys(0), state.keys(1)
         mine = by_order(state.items_of(0), first)
         own.append(int(np.flatnonzero(mine == 100 + seed % 20)[0]))
-        # the home of shared items is the first party
-        keys = np.where((np.arange(120) < 60) | (np.arange(120) >= 100), first, second)
-        everything = by_order(np.arange(120), keys)
+        joint = Joint(shadows, Answers(1, False, "any", {}), joint_settings(first, second))
+        everything = by_order(np.arange(120), joint._order_keys((0, 1)))
         union.append(int(np.flatnonzero(everything == shared[seed % 20])[0]))
     assert chi_square_of_places(np.array(own), 80) > 0.001
     assert chi_square_of_places(np.array(union), 120) > 0.001
@@ -292,6 +325,68 @@ def test_withdrawn_items_are_reported_apart() -> None:
     assert Campaign.from_log(campaign.log(), X).digest() == campaign.digest()
 
 
+@pytest.mark.parametrize("scope", ["party", "union"])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_withdrawn_skips_are_no_wrong_labels_and_the_certificate_says_so(
+    scope: str, noise: float
+) -> None:
+    campaign, X, y = three_clinics(240, 3, scope=scope, noise=noise)
+    withdrawn = 0
+    while questions := campaign.ask(50):
+        for place, q in enumerate(questions):
+            if not campaign._state.is_open(*campaign._where(q)):
+                continue  # its item has been withdrawn
+            first = q.kind == "audit" and q.repeat == 0
+            if first and place % 5 == 0 and withdrawn < 6:
+                campaign.tell(q, "skip")
+                campaign.withdraw(q.item, "blurred")
+                withdrawn += 1
+            else:
+                campaign.tell(q, y[q.item])
+        for account in campaign.work().parties:
+            assert account.asked <= account.alone_at_least
+    certificates = campaign.result().certificates
+    assert withdrawn == 6
+    assert sum(c.withdrawn for c in certificates.values()) >= 3
+    told = "checked items withdrawn: the bound speaks of items that would not be withdrawn"
+    assert told in campaign.result().summary()
+    assert verify(campaign.export().encode()).holds
+    assert Campaign.from_log(campaign.log(), X).digest() == campaign.digest()
+
+
+def test_skips_from_before_a_coordinators_retraction_count_as_wrong() -> None:
+    vector = FrozenVector(0, np.arange(90), np.zeros(90, dtype=np.int64), n=100, max_error=0.05,
+                          alpha=0.05, lost=3)  # fmt: skip
+    plain = FrozenVector(0, np.arange(90), np.zeros(90, dtype=np.int64), n=100, max_error=0.05,
+                         alpha=0.05)  # fmt: skip
+    assert len(vector.to_check()) > len(plain.to_check())  # 2 may remain, not 5
+    vector.advance(lambda _: 0)
+    assert vector.certificate("", 0.95).bound == 0.03
+    hopeless = FrozenVector(0, np.arange(90), np.zeros(90, dtype=np.int64), n=100, max_error=0.05,
+                            alpha=0.05, lost=6)  # fmt: skip
+    hopeless.advance(lambda _: 0)
+    assert not hopeless.is_certified()
+    campaign, X, y = three_clinics(150, 4)
+    skipped = set()
+    for _ in range(4):
+        for q in campaign.ask(1000):
+            if q.kind == "audit" and len(skipped) < 2:
+                skipped.add(q.item)
+                campaign.tell(q, "skip")
+            else:
+                campaign.tell(q, y[q.item])
+    assert len(skipped) == 2
+    victim = next(q for q in campaign._questions.values() if q.kind == "learn")
+    campaign.retract(victim, blind=False)
+    finish(campaign, y)
+    joint = campaign._state.joint
+    assert joint is not None
+    runs = [v for s in joint.shadows.values() for v in s.run.vectors]
+    assert any(v.lost for v in [*runs, *(v for g in joint.vectors.values() for v in g)])
+    assert verify(campaign.export().encode()).holds
+    assert Campaign.from_log(campaign.log(), X).digest() == campaign.digest()
+
+
 def test_a_log_on_disk_grows_and_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "camp.jsonl"
     X, y = breast_cancer(90, 0)
@@ -310,6 +405,18 @@ def test_a_log_on_disk_grows_and_goes_on(tmp_path: Path) -> None:
     finish(again, y)
     assert path.read_text() == again.log()
     assert Campaign.from_log(path, X).result().certificates == again.result().certificates
+
+
+def test_lines_that_follow_are_written_again(tmp_path: Path) -> None:
+    campaign, X, y = three_clinics(195, 0, scope="union", max_error=0.07)
+    lines = finish(campaign, y, n=25).log().splitlines(keepends=True)
+    derived = ['"type":"certify"' in line or '"type":"launch"' in line for line in lines]
+    cut = next(i for i in range(1, len(lines)) if derived[i - 1] and derived[i])
+    path = tmp_path / "camp.jsonl"
+    path.write_text("".join(lines[:cut]))  # killed between two of them
+    copy = Campaign.from_log(path, X)
+    assert len(copy.events) > cut
+    assert path.read_text() == "".join(copy.events)
 
 
 def test_what_a_log_cannot_name_must_be_given_again() -> None:

@@ -83,6 +83,10 @@ def test_what_makes_no_sense_is_refused() -> None:
         GuardedShadow(RandomQuery())
     with pytest.raises(InvalidInputError, match="order must name the agents"):
         GuardedShadow(GBS(), (0, 5)).start(problem)
+    with pytest.raises(InvalidInputError, match="order must name the agents"):
+        GuardedShadow(GBS(), np.array([1, 1])).start(problem)
+    same = GuardedShadow(GBS(), np.array([1, 0])).expected_costs(problem)
+    assert same.tolist() == GuardedShadow(GBS(), (1, 0)).expected_costs(problem).tolist()
     state = GuardedShadow(GBS()).start(problem)
     with pytest.raises(ProtocolError, match="was not asked"):
         state.update(-1, 0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -209,7 +213,7 @@ def test_a_killed_update_is_done_or_not_done(tmp_path) -> None:
         votes = guard.votes(X)
         assert any(np.array_equal(votes, other) for other in wanted)
         seen.append(np.array_equal(votes, wanted[1]))
-        kept = {path.name for path in folder.rglob("*") if path.is_file()}
+        kept = {path.name for path in folder.rglob("*") if path.is_file()} - {".lock"}
         whole = disk.read_manifest(folder, KEY)
         assert len(kept) == 2 + len(whole.rows) + sum(m.file is not None for m in whole.models)
         guard.update(X[:1], ["yes"], sources=["somebody"])  # and it goes on
@@ -413,3 +417,49 @@ def test_a_store_survives_fit_clone_and_pickle(tmp_path) -> None:
     assert np.array_equal(loaded.votes(X), guard.votes(X))
     assert loaded.store == str(tmp_path)
     assert json.loads((tmp_path / "manifest.json").read_text())["live"]
+
+
+@QUIET
+@pytest.mark.claim("21.24")
+def test_a_second_writer_is_refused_in_one_sentence(tmp_path, monkeypatch) -> None:
+    """While another process holds the folder nobody writes; readers share it."""
+    monkeypatch.setattr(disk, "_WAIT", 0.05)
+    guard, X, y, who = stored(tmp_path / "store")
+    with holding(tmp_path / "store"):
+        for call in (
+            lambda: guard.update(remove_sources=[who[0]]),
+            lambda: clone(guard).fit(X, y, sources=who),
+            lambda: guard.save(tmp_path / "store"),
+            lambda: PartitionClassifier.load(tmp_path / "store", KEY),
+        ):
+            with pytest.raises(InvalidStateError, match=r"another process is at work in .*store"):
+                call()
+    # the other process was killed, which lifts its lock
+    with disk.alone(tmp_path / "store", shared=True):
+        again = PartitionClassifier.load(tmp_path / "store", KEY)
+        with pytest.raises(InvalidStateError, match="another process"):
+            guard.update(remove_sources=[who[0]])
+    assert guard.update(remove_sources=[who[0]]).rows_removed == 4
+    with pytest.raises(InvalidStateError, match="changed by somebody else; load it again"):
+        again.update(remove_sources=[who[0]])
+    with pytest.raises(InvalidInputError, match="holds a partition already"):
+        clone(guard).fit(X, y, sources=who)
+
+
+@contextlib.contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Another process has the lock of a folder; in the end it is killed."""
+    text = f"""if True:
+        import sqlite3, sys
+        lock = sqlite3.connect({str(folder / ".lock")!r}, isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+        print("held", flush=True)
+        sys.stdin.read()
+    """
+    other = subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with other:
+        assert other.stdout.readline() == b"held\n"
+        yield
+        other.kill()

@@ -13,9 +13,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tests.poisoning.test_sources import mixed, pipeline
 
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import BlockFailureWarning, PartitionClassifier
+from counterplay.tables import hash_blocks
 
 QUIET = pytest.mark.filterwarnings("ignore::counterplay.errors.CounterplayWarning")
 
@@ -41,6 +43,12 @@ class Odd(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
+def last_of_three(odd: float) -> np.ndarray:
+    """A row with an odd number that goes to the last of three blocks: no process follows it."""
+    rows = np.column_stack([np.full(30, odd), np.arange(30.0)])
+    return rows[hash_blocks(rows, 3).block == 2][:1]
+
+
 def two_odd_rows():
     """Rows that go to two different blocks of seven, in neither of which they are alone."""
     X, y = problem()
@@ -51,13 +59,40 @@ def two_odd_rows():
 def test_a_block_that_takes_too_long_abstains_and_the_rest_is_there() -> None:
     X, y = problem()
     before = PartitionClassifier(Odd(), 3, check=False).fit(X, y)
-    guard = PartitionClassifier(Odd(), 3, check=False, block_timeout=4.0)
+    guard = PartitionClassifier(Odd(), 3, check=False, block_timeout=2.0)
     with pytest.warns(BlockFailureWarning, match="1 of 3 blocks"):
-        guard.fit(np.vstack([X, [[98.0, 0.5]]]), np.append(y, 0))
+        guard.fit(np.vstack([X, last_of_three(98.0)]), np.append(y, 0))
     ((block, kind, message),) = guard.failures_
-    assert (kind, message) == ("TimeoutError", "not fitted within 4 s")
+    assert (kind, message) == ("TimeoutError", "not fitted within 2 s")
     assert np.flatnonzero((guard.votes(X) != before.votes(X)).any(axis=1)).tolist() == [block]
     assert "times are not deterministic" in guard.summary()
+
+
+@QUIET
+@pytest.mark.claim("21.38")
+def test_votes_do_not_depend_on_workers_or_backend() -> None:
+    X, y = mixed(120)
+    votes = [
+        PartitionClassifier(pipeline(), 5, check=False, n_jobs=jobs, backend=backend)
+        .fit(X, y)
+        .votes(X)
+        for jobs, backend in ((1, None), (2, "threading"), (2, "loky"))
+    ]
+    assert np.array_equal(votes[0], votes[1])
+    assert np.array_equal(votes[0], votes[2])
+
+
+@QUIET
+@pytest.mark.claim("21.23")
+def test_a_dead_worker_costs_its_block_only() -> None:
+    X, y = problem()
+    before = PartitionClassifier(Odd(), 3, check=False).fit(X, y).votes(X)
+    guard = PartitionClassifier(Odd(), 3, n_jobs=2, check=False)
+    guard.fit(np.vstack([X, last_of_three(99.0)]), np.append(y, 0))
+    ((block, kind, _),) = guard.failures_
+    assert kind == "BrokenExecutor"
+    guard.n_jobs = None
+    assert np.flatnonzero((guard.votes(X) != before).any(axis=1)).tolist() == [block]
 
 
 def test_progress_is_told_block_by_block(capsys) -> None:

@@ -138,6 +138,48 @@ def test_i2b_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
         PartitionClassifier(Fragile(), 3).fit(np.full((30, 2), 99.0) * [1, 0], y[:30])
 
 
+@pytest.mark.claim("21.20")
+@pytest.mark.parametrize("at", ["predict", "length"])
+def test_a_block_that_cannot_predict_its_own_rows_has_failed_and_is_not_asked(at: str) -> None:
+    X, y = small_problem(3, n=150)
+    odd = np.column_stack([np.full(60, 99.0), np.arange(60)])
+    rows, labels = np.vstack([X, odd]), np.append(y, np.arange(60) % 2)
+    owners = np.append(np.arange(150), np.full(60, 777))  # one source fills one block
+    guard = PartitionClassifier(Mute(at), 9, check=False)
+    with pytest.warns(BlockFailureWarning, match="1 of 9 blocks could not be fitted and abstain"):
+        guard.fit(rows, labels, sources=owners)
+    ((block, kind, _),) = guard.failures_
+    assert kind == {"predict": "RuntimeError", "length": "ValueError"}[at]
+    Mute.asked = 0
+    votes = guard.votes(rows[:150])
+    assert Mute.asked == 8  # each other block once
+    assert np.flatnonzero((votes == -1).all(axis=1)).tolist() == [block]
+    one = PartitionClassifier(Mute("predict", least=2), 9, check=False).fit(X, y)
+    assert one.n_failed_ == 0  # a model that wants two rows at once is alive
+
+
+class Mute(ClassifierMixin, BaseEstimator):
+    """A nearest neighbour that fits anything, but does not answer after it met the number 99."""
+
+    asked = 0
+
+    def __init__(self, at: str = "predict", least: int = 1) -> None:
+        self.at = at
+        self.least = least
+
+    def fit(self, X, y):
+        self.odd_ = (X == 99).any()
+        self.model_ = KNeighborsClassifier(1).fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        Mute.asked += 1
+        if (self.odd_ and self.at == "predict") or len(X) < self.least:
+            raise RuntimeError("no answer")
+        return self.model_.predict(X)[1 if self.odd_ else 0 :]
+
+
 @pytest.mark.claim("21.27")
 @pytest.mark.parametrize("random_state", [np.random.RandomState(0), np.random.default_rng(0)])
 def test_i10_generators_are_refused_and_refits_are_equal(random_state) -> None:
@@ -206,6 +248,7 @@ def test_finite_aggregation_gains_on_digits() -> None:
 
 @pytest.mark.claim("10.40")
 @pytest.mark.filterwarnings("ignore:.*blocks are empty")
+@pytest.mark.filterwarnings("ignore::counterplay.poisoning.BlockFailureWarning")
 def test_any_input_gets_an_answer() -> None:
     rng = np.random.default_rng(4)
     cases = [
@@ -298,7 +341,7 @@ def test_row_order_and_copies_do_not_matter() -> None:
     first = guard.fit(X, y).votes(test)
     second = clone(guard).fit(X[order], y[order]).votes(test)
     assert np.array_equal(first, second)
-    third = clone(guard).set_params(n_jobs=2).fit(X, y).votes(test)
+    third = clone(guard).set_params(n_jobs=2, backend="threading").fit(X, y).votes(test)
     assert np.array_equal(first, third)
     many = clone(guard).fit(np.vstack([X] + [test[:1]] * 30), np.append(y, [1] * 30))
     assert (many.votes(test) != first).any(axis=1).sum() <= 1  # thirty copies reach one block

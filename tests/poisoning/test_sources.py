@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
 import tracemalloc
 
@@ -284,35 +283,6 @@ class Broken(ClassifierMixin, BaseEstimator):
         raise RuntimeError("no")
 
 
-class Fatal(ClassifierMixin, BaseEstimator):
-    """Ends the process when it meets the number 99."""
-
-    def fit(self, X, y):
-        if (X == 99).any():
-            os._exit(3)
-        self.model_ = KNeighborsClassifier(1).fit(X, y)
-        self.classes_ = self.model_.classes_
-        return self
-
-    def predict(self, X):
-        return self.model_.predict(X)
-
-
-@QUIET
-@pytest.mark.claim("21.23")
-def test_a_dead_worker_costs_its_block_only() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = (X[:, 0] > 0).astype(int)
-    before = PartitionClassifier(Fatal(), 4, check=False).fit(X, y).votes(X)
-    guard = PartitionClassifier(Fatal(), 4, n_jobs=2, check=False)
-    guard.fit(np.vstack([X, [[99.0, 0.0]]]), np.append(y, 0))
-    ((block, kind, _),) = guard.failures_
-    assert kind == "BrokenExecutor"
-    guard.n_jobs = None
-    assert np.flatnonzero((guard.votes(X) != before).any(axis=1)).tolist() == [block]
-
-
 @QUIET
 @pytest.mark.claim("21.24")
 @pytest.mark.parametrize(
@@ -487,20 +457,6 @@ def test_rows_are_held_once_beside_the_users() -> None:
     assert len(guard.models_) == 100
     assert now < 1.6 * X.nbytes
     assert peak < 2 * X.nbytes + 40e6  # one piece of 20,000 rows is encoded at a time
-
-
-@QUIET
-@pytest.mark.claim("21.38")
-def test_votes_do_not_depend_on_workers_or_backend() -> None:
-    X, y = mixed(120)
-    votes = [
-        PartitionClassifier(pipeline(), 5, check=False, n_jobs=jobs, backend=backend)
-        .fit(X, y)
-        .votes(X)
-        for jobs, backend in ((1, None), (2, "threading"), (2, "loky"))
-    ]
-    assert np.array_equal(votes[0], votes[1])
-    assert np.array_equal(votes[0], votes[2])
 
 
 def test_the_schema_margin_caps_every_radius() -> None:

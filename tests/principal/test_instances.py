@@ -26,8 +26,8 @@ T = 2000
 
 @pytest.mark.claim("07.21")
 def test_near_ties_cost_the_best_response_rule_and_not_the_stable_one():
-    rounds, regrets = 4000, {"best response": [], "stable": []}
-    for seed in range(10):
+    rounds, regrets = 2000, {"best response": [], "stable": []}
+    for seed in range(4):
         instance = near_tie_contract(rounds, random_state=seed)
         oracle = LinearContractOracle(instance.game, instance.benchmark, horizon=rounds)
         for name, mechanism in (
@@ -39,8 +39,8 @@ def test_near_ties_cost_the_best_response_rule_and_not_the_stable_one():
         ):
             transcript = played(mechanism, SpitefulAgent(), instance.states)
             regrets[name].append(transcript.policy_regret)
-    assert np.mean(regrets["best response"]) > 0.12
-    assert np.mean(regrets["stable"]) < 0.06
+    assert min(regrets["best response"]) > 0.12
+    assert max(regrets["stable"]) < 0.06
 
 
 def mechanisms(game, benchmark, seed):

@@ -144,7 +144,9 @@ SENTENCES = [
     ({"set": ("revenue", 8, np.nan)}, r"1 row without revenue \(first: row 8\): drop them or say"),
     ({"set": ("revenue", 5, -20.0)}, "revenue of row 5 is -20; set floor, or use the amount"),
     ({"set": ("revenue", 9, np.inf)}, "revenue of row 9 is infinite: expected a number"),
-    ({"text": 9}, "revenue of row 9 is 'n/a': expected a number"),
+    ({"text": (9, "n/a")}, "revenue of row 9 is 'n/a': expected a number"),
+    ({"text": (9, True)}, "revenue of row 9 is True: expected a number"),
+    ({"set": ("commission", 4, np.nan)}, r"1 row without commission \(first: row 4\)"),
     ({"zeros": 57}, "57 of 60 rows have revenue 0: at least 5 other values are needed"),
     ({"within": "day"}, "no stratum of 'day' contains two offers: compare within a coarser"),
     ({"terms": "discount"}, "terms='discount' needs list_price"),
@@ -169,7 +171,7 @@ def test_bad_logs_get_one_sentence(change, sentence):
         log[change["all"][0]] = change["all"][1]
     if "text" in change:
         log["revenue"] = log["revenue"].astype(object)
-        log.loc[change["text"], "revenue"] = "n/a"
+        log.loc[change["text"][0], "revenue"] = change["text"][1]
     if "zeros" in change:
         log.loc[: change["zeros"] - 1, "revenue"] = 0.0
     for name in ("offer", "within", "terms", "unit_cost"):

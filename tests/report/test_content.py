@@ -32,3 +32,13 @@ def test_full_results_are_shown_once_they_are_complete(
     assert shown.command == "counterplay run sample/walk --scale full"
     assert (quick.scale, len(quick.frame)) == ("quick", 12)
     assert len(stale.incomplete.stale) == 12
+
+
+def test_every_area_says_what_goes_wrong_and_what_to_do():
+    for area in registry.load_areas():
+        assert area.harm, area.name
+        assert area.remedy, area.name
+        assert area.start, area.name
+        study, figure = area.picture.split("/")
+        (found,) = (s for s in area.studies if s.name == study)
+        assert figure in found.figures, area.picture

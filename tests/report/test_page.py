@@ -51,6 +51,28 @@ def page(report: Report) -> str:
     return render_html(report)
 
 
+def test_the_page_opens_with_harms_and_verdicts_are_folded(report: Report) -> None:
+    (section,) = report.areas
+    walk, fragile = section.studies
+    name = walk.figures[0].files.name
+    area = dataclasses.replace(
+        section.area, harm="It drifts <off>.", remedy="Hold `it`.", start="hold(it)",
+        picture=f"walk/{name}",
+    )  # fmt: skip
+    result = dataclasses.replace(walk.result, verdicts=[v for v in walk.result.verdicts if v.holds])
+    held = dataclasses.replace(walk, result=result)
+    sections = dataclasses.replace(section, area=area, studies=(held, fragile))
+    page = render_html(dataclasses.replace(report, areas=(sections,)))
+    assert "It drifts &lt;off&gt;." in page
+    assert page.index("It drifts") < page.index("verdicts hold") < page.index('class="verdicts"')
+    assert page.count(walk.figures[0].source) == 2  # beside the harm and in its study
+    assert re.search(
+        r'<details class="checks">\s*<summary>\d+ comparisons? with theory: all hold', page
+    )
+    failing = render_html(report)
+    assert '<details class="checks" open>' in failing  # what fails is not folded away
+
+
 class Elements(HTMLParser):
     """Collects every start tag and checks that tags are closed in order."""
 

@@ -13,8 +13,8 @@ from sklearn.preprocessing import OneHotEncoder
 from counterplay.contribution import (
     CoverageGame,
     EmpiricalGame,
-    LinearGame,
-    measure_learning_curves,
+    measure_sites,
+    plan_consortium,
 )
 from counterplay.contribution.lab import (
     Trials,
@@ -49,16 +49,17 @@ def _empirical(X: Any, y: Any) -> Any:
     return game.utilities([1, 0]), game.standard_errors([1, 1]), game.classes.tolist()
 
 
-def _curves(X: Any, y: Any) -> Any:
+def _sites(X: Any, y: Any) -> Any:
     model = CODED if hasattr(X, "columns") else LogisticRegression()
-    curves = measure_learning_curves(
-        [(_neighbour(X), labels()), (X, y)], model, n_repeats=2, sizes=[8]
-    )
-    return curves.accuracy, curves.standard_error, curves.summary()
+    sites = {"a": (_neighbour(X), labels()), "b": (X, y)}
+    points = measure_sites(sites, model=model, plans="share", budget=48, progress=False)
+    return points.score, points.to_frame()
 
 
-def _game(X: Any, y: Any) -> Any:
-    return LinearGame.from_learning_curves([(X, y)], LogisticRegression(), mu=0.3, n_repeats=2).W
+def _plans(X: Any, y: Any) -> Any:
+    sites = {"a": (_neighbour(X), labels()), "b": (X, y)}
+    plan = plan_consortium(sites, plans="share", budget=48, progress=False)
+    return plan.share.rows, plan.summary().split("\n", 1)[1]
 
 
 def _cells(X: Any, y: Any) -> Any:
@@ -80,8 +81,8 @@ def _search(X: Any, y: Any) -> Any:
 
 DOORS = {
     "EmpiricalGame": _empirical,
-    "measure_learning_curves": _curves,
-    "LinearGame.from_learning_curves": _game,
+    "measure_sites": _sites,
+    "plan_consortium": _plans,
     "CoverageGame.from_tables": _coverage,
     "cell_histograms": _cells,
     "difficulty_scores": _difficulty,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from counterplay.principal import (
     Decision,
     FollowRecommendation,
     LinearContractGame,
+    LinearContractOracle,
     RepeatedContract,
+    StableMechanism,
     UnbiasedForecaster,
     behaviour_audit,
     compare_forecasters,
@@ -75,6 +78,34 @@ def _compared(y: Any, contexts: Any, forecaster: Any) -> Any:
     return found.totals().to_numpy(), found.summary()
 
 
+def _by_weeks(batches: Any) -> Any:
+    with contextlib.suppress(TypeError, ValueError):
+        batches = sorted(batches)  # rows of one batch stand together
+    found = compare_forecasters(
+        labels(), {"it": lab.EWMAForecaster()}, [UMBRELLA], n_outcomes=2, batches=batches
+    )
+    return found.totals().to_numpy()
+
+
+def _beside(column: Any, **options: Any) -> Any:
+    """A fit whose rows carry one more column."""
+    log = {"offer": SHARES, "outcome": MONEY, "more": _twice(column)}
+    return fit_game(log, **options).to_frame().to_numpy()
+
+
+def _planned(outcomes: Any) -> Any:
+    plan = fit_game({"offer": SHARES, "outcome": MONEY}).planner(N, random_state=0)
+    for outcome in outcomes:
+        plan.observe(plan.act(), outcome)
+    return plan.report().to_frame().to_numpy()
+
+
+def _insured(states: Any) -> Any:
+    oracle = LinearContractOracle(GAME, [0.3, 0.6], horizon=N)
+    mechanism = StableMechanism(oracle, random_state=0)
+    return lab.insured(mechanism, 0.6, FollowRecommendation(), states).values
+
+
 def _disclosed(y: Any) -> Any:
     return design_disclosure([[1, 0], [0, 1]], [0, 1], y, replicates=1).forecast
 
@@ -86,6 +117,12 @@ DOORS = {
     "fit_game": lambda X, y: fit_game(_offers(X), offer="offered", outcome="earned"),
     "fit_game:outcomes": lambda X, y: fit_game({"offer": SHARES, "outcome": _twice(y)}),
     "fit_game:arms": lambda X, y: _arms(_twice(y)),
+    "fit_game:agent": lambda X, y: _beside(y, agent="more"),
+    "fit_game:within": lambda X, y: _beside(y, within="more"),
+    "fit_game:time": lambda X, y: _beside(y, time="more"),
+    "fit_game:action": lambda X, y: _beside(y, action="more"),
+    "OfferPlanner": lambda X, y: _planned(y),
+    "insured": lambda X, y: _insured(y),
     "decision_audit": lambda X, y: decision_audit(
         {"done": y, "event": labels()}, decision="done", outcome="event"
     ),
@@ -93,6 +130,8 @@ DOORS = {
     "design_disclosure": lambda X, y: _disclosed(y),
     "RepeatedContract": lambda X, y: _played(y),
     "compare_forecasters": lambda X, y: _compared(y, None, UnbiasedForecaster(random_state=0)),
+    "compare_forecasters:batches": lambda X, y: _by_weeks(y),
+    "EWMAForecaster": lambda X, y: lab.EWMAForecaster(2).forecast_sequence(y),
     "ClassifierForecaster": lambda X, y: _compared(
         y, X, lab.ClassifierForecaster(classifier=SGDClassifier(loss="log_loss", random_state=0))
     ),

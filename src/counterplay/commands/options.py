@@ -26,7 +26,8 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Recompute what is already 
 Refresh = Annotated[
     bool,
     typer.Option(
-        "--refresh", help="Recompute only what other code has computed or what is damaged."
+        "--refresh",
+        help="Compute again what an older version of the code stored, or what is damaged.",
     ),
 ]
 ScaleOption = Annotated[

@@ -17,19 +17,28 @@ from counterplay.contribution import bounds, instances, lab
 from counterplay.contribution.audit import envy_report, stability_report
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.dynamics import best_response_dynamics
-from counterplay.contribution.empirical import EmpiricalGame, measure_learning_curves
+from counterplay.contribution.empirical import EmpiricalGame
 from counterplay.contribution.equal import equal_allocation
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
 from counterplay.contribution.margins import audit_margins, predicted_margins
 from counterplay.contribution.plan import plan_contributions
+from counterplay.contribution.sites.curves import SiteCurves
+from counterplay.contribution.sites.measuring import measure_sites
+from counterplay.contribution.sites.plan import plan_consortium
+from counterplay.contribution.sites.points import SitePoints
+from counterplay.contribution.sites.result import ConsortiumPlan, SitePlan
 from counterplay.contribution.tabular import TabularGame
 
 __all__ = [
     "CollabGame",
+    "ConsortiumPlan",
     "CoverageGame",
     "EmpiricalGame",
     "LinearGame",
+    "SiteCurves",
+    "SitePlan",
+    "SitePoints",
     "TabularGame",
     "audit_margins",
     "best_response_dynamics",
@@ -38,7 +47,8 @@ __all__ = [
     "equal_allocation",
     "instances",
     "lab",
-    "measure_learning_curves",
+    "measure_sites",
+    "plan_consortium",
     "plan_contributions",
     "predicted_margins",
     "stability_report",

@@ -18,6 +18,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new
 from counterplay.core.report import Report
 from counterplay.core.validation import BoolArray, FloatArray, check_real
+from counterplay.errors import ConvergenceError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -276,14 +277,17 @@ def allocation(
     vector = game._vector(theta).copy()
     vector.setflags(write=False)
     utilities = game.utilities(vector)
-    gap = vector - game.best_response_map(vector)
+    try:
+        gap = vector - game.best_response_map(vector)
+    except ConvergenceError:  # the limit of a measured game: nothing is known
+        gap = np.full(game.k, np.nan)
     return Allocation(
         theta=vector,
         total=game.total(vector),
         utilities=utilities,
         slack=utilities - game.mu,
         concept=concept,
-        best_response_gap=float(max(gap.max(), 0.0)),
+        best_response_gap=float(np.maximum(gap.max(), 0.0)),
         certificate=dict(certificate or {}),
     )
 

@@ -129,16 +129,29 @@ class CoverageGame(CollabGame):
         *,
         cells: int = 200,
         integral: bool = True,
+        caps: Literal["owned"] | None = "owned",
         random_state: RandomState = 0,
         **options: Any,
     ) -> Self:
         """Build the game from one table per party (data frames or arrays, numbers or categories).
 
         Columns are matched by name. The pooled rows are clustered into ``cells`` cells and only the
-        parties' histograms over cells are kept.
+        parties' histograms over cells are kept. ``mu`` is a share of covered cells, not an accuracy
+        (for that: ``plan_consortium``); totals depend on ``cells``. No plan asks for more rows than
+        a party owns; ``caps=None`` says that parties can collect as many as they like.
         """
+        check_choice(caps, "caps", ("owned", None))
         counts = cell_histograms(tables, cells=cells, random_state=random_state)
-        return cls.from_histograms(counts, mu, integral=integral, **options)
+        if caps == "owned" and "upper" not in options:
+            options["upper"] = counts.sum(axis=1)
+        game = cls.from_histograms(counts, mu, integral=integral, **options)
+        asked = f"{game.mu.min():g}" if np.ptp(game.mu) == 0 else "the targets"
+        verb = "is" if np.ptp(game.mu) == 0 else "are"
+        game.remark = (
+            f"{asked} {verb} coverage of {counts.shape[1]} cells, not accuracy; totals depend on "
+            "cells (plan_consortium measures accuracy itself)"
+        )
+        return game
 
     def factors(self, theta: FloatArray) -> FloatArray:
         """Return ``F[j, x]``, the probability that party j misses point type x."""

@@ -2,17 +2,18 @@
 
 Subsamples are nested and common to all questions (the first ``m_j`` rows of one permutation per
 repeat), so that estimates hardly ever fall when somebody contributes more. Every number has a
-standard error, and "undecided" is an answer. Learning curves of every party on every party's data
-give two numbers more: how many own rows does i need for its target, and how many own rows is one
-row of j worth? That is a linear game in effective rows.
+standard error, and "undecided" is an answer. Exact questions to measured utilities need many fits;
+``plan_consortium`` answers a coordinator's questions with about 176.
 Source: "PAC games" and "Planning for a consortium", see docs/theory/04-contribution.md.
 """
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,24 +21,19 @@ from scipy import stats
 
 from counterplay.contribution.game import CollabGame
 from counterplay.core.arguments import checked
-from counterplay.core.figures import PALETTE, axes_or_new
-from counterplay.core.report import Report
+from counterplay.core.progress import progress_bar
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import (
     FloatArray,
     IntArray,
-    check_float_array,
     check_int,
     check_open_fraction,
     check_size,
     shorten,
 )
-from counterplay.errors import InfeasibleError, InvalidInputError
+from counterplay.errors import ConvergenceError, InvalidInputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
     from counterplay.tables import Labels, Table
 
 MOST_REPEATS = 10_000
@@ -82,6 +78,11 @@ class EmpiricalGame(CollabGame):
     integral:
         Whether contributions are whole numbers. Otherwise a fraction is rounded at random, with
         the same draws for every question.
+    budget:
+        Most fits; the question that needs one more ends with a :class:`ConvergenceError`. None: as
+        many as are needed.
+    progress:
+        Whether to show how many fits were made.
     random_state:
         Seed of splits, permutations and roundings.
 
@@ -115,9 +116,17 @@ class EmpiricalGame(CollabGame):
         n_repeats: int = 20,
         test_size: float = 0.3,
         integral: bool = True,
+        budget: int | None = None,
+        progress: bool = False,
         random_state: RandomState = 0,
     ) -> None:
         from counterplay.tables.labels import as_labels
+
+        self.budget = None if budget is None else check_int(budget, "budget", low=1)
+        self.fits, self._stop = [0], np.inf  # fits are counted over all copies of the game
+        self._bar = progress_bar(progress)
+        self._shown: Any = None
+        self._progress = progress
 
         self.estimator = _check_classifier(estimator)
         self.n_repeats = check_int(n_repeats, "n_repeats", low=1, high=MOST_REPEATS)
@@ -131,6 +140,12 @@ class EmpiricalGame(CollabGame):
         self._cache: dict[tuple[int, ...], FloatArray] = {}
         rows = [len(part) for part in self._splits[0].train]
         super().__init__(len(sizes), mu, integral=integral, upper=rows)
+
+    def until(self, seconds: float) -> Self:
+        """Return the same game (and its fits so far) that stops answering after some seconds."""
+        game = copy.copy(self)
+        game._stop = time.monotonic() + seconds
+        return game
 
     def standard_errors(self, theta: ArrayLike) -> FloatArray:
         """Return the standard errors of ``utilities(theta)``; infinite with one repeat."""
@@ -208,8 +223,29 @@ class EmpiricalGame(CollabGame):
     def _scored(self, repeat: int, counts: FloatArray) -> FloatArray:
         key = (repeat, *(int(m) for m in counts))
         if key not in self._cache:
+            self._check_limits()
             self._cache[key] = self._score(self._splits[repeat], key[1:])
+            self.fits[0] += 1
+            self._show()
         return self._cache[key]
+
+    def _check_limits(self) -> None:
+        over = self.budget is not None and self.fits[0] >= self.budget
+        if over or time.monotonic() > self._stop:
+            what = f"the budget of {self.budget} fits is spent" if over else "the time is over"
+            raise ConvergenceError(
+                f"{what} after {self.fits[0]} fits; raise it, or use plan_consortium, which "
+                "measures with about 176 fits"
+            )
+
+    def _show(self) -> None:
+        if not self._progress:
+            return
+        if self._shown is None:
+            bar = self._bar.__enter__()
+            self._shown = bar, bar.add_task("fitting", total=self.budget)
+        bar, task = self._shown
+        bar.update(task, completed=self.fits[0])
 
     def _score(self, split: _Split, counts: tuple[int, ...]) -> FloatArray:
         from sklearn.base import clone
@@ -240,181 +276,6 @@ class EmpiricalGame(CollabGame):
                 f"the classifier gave answers of shape {answers.shape} for {len(rows)} rows"
             )
         return float((answers == self._labels[rows]).mean())
-
-
-@checked(arrays=True)
-@dataclass(frozen=True)
-class LearningCurves(Report):
-    """Measured accuracies: ``accuracy[i, j, l]`` on party i after ``sizes[l]`` rows of party j."""
-
-    sizes: FloatArray
-    accuracy: FloatArray
-    standard_error: FloatArray
-
-    def __post_init__(self) -> None:
-        sizes, k = self.sizes, self.accuracy.shape[0] if self.accuracy.ndim == 3 else 0
-        if not k or self.accuracy.shape != (k, k, sizes.size) or sizes.ndim != 1:
-            raise InvalidInputError(
-                f"accuracy must have shape (parties, parties, {sizes.size}), "
-                f"got {self.accuracy.shape}"
-            )
-        if self.standard_error.shape != self.accuracy.shape:
-            raise InvalidInputError("standard_error must have the shape of accuracy")
-        if not sizes.size or not (sizes[0] > 0 and (np.diff(sizes) > 0).all()):
-            raise InvalidInputError("sizes must be positive and rising")
-
-    def monotone(self) -> FloatArray:
-        """Return the curves with noise removed by isotonic regression: more rows never hurt."""
-        from sklearn.isotonic import IsotonicRegression
-
-        flat = self.accuracy.reshape(-1, self.sizes.size)
-        fitted = [IsotonicRegression().fit_transform(self.sizes, row) for row in flat]
-        return np.array(fitted).reshape(self.accuracy.shape)
-
-    def rows_needed(self, mu: ArrayLike) -> FloatArray:
-        """Return ``(k, k)``: rows of j that bring i to its target; infinite if no size does."""
-        k = self.accuracy.shape[0]
-        given = check_float_array(mu, "mu")
-        if given.shape not in ((), (1,), (k,)):
-            raise InvalidInputError(f"mu must be one target or one per party ({k})")
-        targets = np.broadcast_to(given, (k,))
-        smooth, log_size = self.monotone(), np.log(self.sizes)
-        needed = np.full((k, k), np.inf)
-        for i in range(k):
-            for j in range(k):
-                curve = smooth[i, j]
-                if curve[-1] < targets[i]:
-                    continue
-                first = int(np.argmax(curve >= targets[i]))
-                if first == 0:
-                    needed[i, j] = self.sizes[0]
-                    continue
-                rise = (targets[i] - curve[first - 1]) / (curve[first] - curve[first - 1])
-                step = log_size[first] - log_size[first - 1]
-                needed[i, j] = np.exp(log_size[first - 1] + rise * step)
-        return needed
-
-    def exchange_rates(self, mu: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return ``(W, needed)``: own rows one row of j is worth to i, and own rows i needs."""
-        needed = self.rows_needed(mu)
-        own = np.diagonal(needed).copy()
-        for i in np.flatnonzero(~np.isfinite(own)):
-            raise InfeasibleError(
-                f"party {i} cannot reach its target alone: its own curve ends at "
-                f"{self.monotone()[i, i, -1]:.3g} with {int(self.sizes[-1])} rows; lower the target"
-            )
-        return own[:, None] / needed, own
-
-    def summary(self) -> str:
-        """Return how well each party does with its own rows."""
-        own = np.diagonal(self.monotone()[:, :, -1])
-        parts = [f"party {i} reaches {value:.1%}" for i, value in enumerate(own)]
-        return f"with {int(self.sizes[-1])} own rows " + ", ".join(parts)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per (party scored, party trained on, size)."""
-        import pandas as pd
-
-        k = self.accuracy.shape[0]
-        scored, trained, size = np.meshgrid(range(k), range(k), self.sizes, indexing="ij")
-        return pd.DataFrame(
-            {
-                "party": scored.ravel(),
-                "trained_on": trained.ravel(),
-                "rows": size.ravel().astype(int),
-                "accuracy": self.accuracy.ravel(),
-                "standard_error": self.standard_error.ravel(),
-            }
-        )
-
-    def plot(self, ax: Axes | None = None, party: int = 0) -> Axes:
-        """Draw how one party learns from everybody's data."""
-        axes, errors = axes_or_new(ax), self.standard_error
-        check_int(party, "party", low=0, high=len(self.accuracy) - 1)
-        for j in range(self.accuracy.shape[1]):
-            mean = self.accuracy[party, j]
-            error = 1.96 * np.where(np.isfinite(errors[party, j]), errors[party, j], 0.0)
-            label = "own data" if j == party else f"data of party {j}"
-            axes.plot(self.sizes, mean, marker=".", color=PALETTE[j % 7], label=label)
-            axes.fill_between(
-                self.sizes, mean - error, mean + error, color=PALETTE[j % 7], alpha=0.15
-            )
-        axes.set(xscale="log", xlabel="training rows", ylabel=f"accuracy of party {party}")
-        axes.legend()
-        return axes
-
-
-@checked
-def measure_learning_curves(
-    datasets: Sequence[tuple[Any, Any]],
-    estimator: Any,
-    *,
-    sizes: Sequence[int] | None = None,
-    n_repeats: int = 8,
-    test_size: float = 0.3,
-    random_state: RandomState = 0,
-) -> LearningCurves:
-    """Measure how well each party is served by growing samples of each party's data.
-
-    Parameters
-    ----------
-    datasets:
-        One ``(X, y)`` per party, as in :class:`EmpiricalGame`.
-    estimator:
-        Any scikit-learn classifier or pipeline.
-    sizes:
-        Training sizes; by default eight from 5 rows to the smallest party's training rows.
-    n_repeats:
-        Independent splits that every accuracy is averaged over.
-    test_size:
-        Fraction of each party's rows held out.
-    random_state:
-        Seed of splits and subsamples.
-
-    Notes
-    -----
-    ``k`` times ``len(sizes)`` times ``n_repeats`` fits; each fit is scored on every party.
-
-    References
-    ----------
-    "Planning for a consortium" in docs/theory/04-contribution.md; the exchange rate is the marginal
-    rate of substitution at the target.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> X, y = load_digits(return_X_y=True)
-    >>> parts = [(X[i::3], y[i::3]) for i in range(3)]
-    >>> curves = measure_learning_curves(parts, GaussianNB(), sizes=[50, 200, 400], n_repeats=2)
-    >>> bool((curves.rows_needed(0.6) < 400).all())
-    True
-    """
-    game = EmpiricalGame(
-        datasets,
-        estimator,
-        0.0,
-        n_repeats=n_repeats,
-        test_size=test_size,
-        random_state=random_state,
-    )
-    rows = int(game.caps.min())
-    if sizes is None:
-        grid = np.unique(np.geomspace(min(5, rows), rows, 8).round())
-    else:
-        grid = np.unique(check_float_array(sizes, "sizes", ndim=1).round())
-    if grid[0] < 1 or grid[-1] > rows:
-        raise InvalidInputError(f"sizes must be between 1 and {rows}, the smallest training part")
-    scores = np.empty((game.k, game.k, grid.size))
-    errors = np.empty_like(scores)
-    for j in range(game.k):
-        for level, size in enumerate(grid):
-            theta = np.zeros(game.k)
-            theta[j] = size
-            sample = game.scores(theta)
-            scores[:, j, level] = sample.mean(axis=0)
-            errors[:, j, level] = _standard_errors(sample)
-    return LearningCurves(grid, scores, errors)
 
 
 @dataclass(frozen=True)

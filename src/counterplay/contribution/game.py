@@ -91,6 +91,9 @@ class CollabGame(ABC):
     expensive = False
     """Whether one utility takes so long that grids must not be searched exhaustively."""
 
+    remark: str = ""
+    """What a reader of a plan must know about the utilities; the first line of its summary."""
+
     names: tuple[str, ...] | None = None
     """Names of the parties for messages and tables, see :meth:`with_names`."""
 

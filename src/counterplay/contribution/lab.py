@@ -24,6 +24,12 @@ from counterplay.contribution.certificates import (
     well_behaved_report,
 )
 from counterplay.contribution.coverage import cell_histograms
+from counterplay.contribution.coverage_boxes import (
+    EquilibriumBoxes,
+    Infimum,
+    envy_free_infimum,
+    equilibrium_boxes,
+)
 from counterplay.contribution.coverage_optimum import (
     cheaper_envy_free_plan,
     coverage_opt_integer,
@@ -57,7 +63,7 @@ from counterplay.contribution.defectors import (
     split_indices,
 )
 from counterplay.contribution.dynamics import DynamicsTranscript, NonConvergence, solve_ncp
-from counterplay.contribution.empirical import LearningCurves, MeasuredResponse
+from counterplay.contribution.empirical import MeasuredResponse
 from counterplay.contribution.envy_free import improve_envy_free, optimal_envy_free_linear
 from counterplay.contribution.game import Tolerances
 from counterplay.contribution.margins import MarginAudit
@@ -88,9 +94,10 @@ __all__ = [
     "DigitsNetwork",
     "DynamicsTranscript",
     "EnvyReport",
+    "EquilibriumBoxes",
     "FiniteClassPACGame",
     "GameReport",
-    "LearningCurves",
+    "Infimum",
     "MarginAudit",
     "MeasuredResponse",
     "NonConvergence",
@@ -113,6 +120,8 @@ __all__ = [
     "default_defectors",
     "defection_curve",
     "difficulty_scores",
+    "envy_free_infimum",
+    "equilibrium_boxes",
     "hard_and_easy",
     "improve_envy_free",
     "integer_equilibrium_coverage",

@@ -40,6 +40,7 @@ class LinearGame(CollabGame):
     W:
         ``(k, k)`` array or scipy.sparse matrix with non-negative entries and positive diagonal;
         ``W[i, j]`` is the effect of one unit of j on i. Usually within [0, 1] with unit diagonal.
+        With caps, effects on others may be negative: somebody's data may hurt.
     mu:
         Targets, one per party or one for all.
     upper:
@@ -49,8 +50,9 @@ class LinearGame(CollabGame):
 
     Notes
     -----
-    A stable plan always exists. If ``W`` is symmetric positive semidefinite, the stable plans are
-    a polyhedron and the cheapest is found exactly (``optimal_stable_linear``).
+    Without caps a stable plan always exists; with caps it may not. If ``W`` is symmetric positive
+    semidefinite, the stable plans are a polyhedron and the cheapest is found exactly
+    (``optimal_stable_linear``).
 
     References
     ----------
@@ -74,7 +76,7 @@ class LinearGame(CollabGame):
         cost: ArrayLike | None = None,
         check_scale: bool = True,
     ) -> None:
-        self.W = _check_matrix(W)
+        self.W = _check_matrix(W, hurts=upper is not None)
         self.is_sparse = bool(sparse.issparse(self.W))
         super().__init__(self.W.shape[0], mu, upper=upper, cost=cost)
         self.diagonal = _frozen(self.W.diagonal())
@@ -136,32 +138,14 @@ class LinearGame(CollabGame):
         W = [[len(a & b) / len(a) for b in groups] for a in groups]
         return cls(W, mu, check_scale=False)
 
-    @classmethod
-    def from_learning_curves(
-        cls,
-        datasets: Sequence[tuple[Any, Any]],
-        estimator: Any,
-        mu: ArrayLike,
-        *,
-        sizes: Sequence[int] | None = None,
-        n_repeats: int = 8,
-        random_state: RandomState = 0,
-    ) -> Self:
-        """Build the game from measured learning curves of any scikit-learn classifier.
+    @cached_property
+    def hurts(self) -> bool:
+        """Whether somebody's data makes things worse for somebody else."""
+        return bool(self.W.min() < 0)
 
-        Tables are frames (columns by name, words welcome where the classifier is a pipeline that
-        codes them), arrays, sparse matrices or texts.
-        ``mu`` are target accuracies. The game is in effective samples: the target of party i is
-        the number of own rows that reach its accuracy, and ``W[i, j]`` says how many own rows one
-        row of j is worth to i. See :func:`measure_learning_curves`.
-        """
-        from counterplay.contribution.empirical import measure_learning_curves
-
-        curves = measure_learning_curves(
-            datasets, estimator, sizes=sizes, n_repeats=n_repeats, random_state=random_state
-        )
-        rates, needed = curves.exchange_rates(mu)
-        return cls(rates, needed, upper=None, check_scale=False)
+    def _validate(self) -> None:
+        if not self.hurts:  # otherwise the caps are not the best point; the programs will say
+            super()._validate()
 
     @cached_property
     def is_symmetric(self) -> bool:
@@ -323,7 +307,7 @@ def as_linear_game(W: Any, mu: ArrayLike | None = None) -> LinearGame:
     return LinearGame(W, 1.0 if mu is None else mu, check_scale=False)
 
 
-def _check_matrix(W: Any) -> Any:
+def _check_matrix(W: Any, *, hurts: bool = False) -> Any:
     if sparse.issparse(W):
         matrix: Any = sparse.csr_array(W, dtype=np.float64)
         check_float_array(matrix.data, "W")
@@ -333,10 +317,10 @@ def _check_matrix(W: Any) -> Any:
         matrix.setflags(write=False)
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InvalidInputError(f"W must be square, one row per party, got shape {matrix.shape}")
-    if matrix.min() < 0:
+    if matrix.min() < 0 and not hurts:
         flat = int(matrix.toarray().argmin() if sparse.issparse(matrix) else matrix.argmin())
         i, j = divmod(flat, matrix.shape[0])
         raise InvalidInputError(
-            f"W[{i}, {j}]={matrix[i, j]:g} must not be negative: more data never hurts here"
+            f"W[{i}, {j}]={matrix[i, j]:g} must not be negative without caps: give upper="
         )
     return matrix

@@ -22,6 +22,7 @@ from counterplay.contribution.audit import (
     price_ratio,
     stability_report,
 )
+from counterplay.contribution.empirical import EmpiricalGame
 from counterplay.contribution.equal import smallest_common_level
 from counterplay.contribution.game import CollabGame
 from counterplay.contribution.plan_solvers import Plans, solve_plans
@@ -30,7 +31,7 @@ from counterplay.core.figures import axes_or_new, figure_style, panels
 from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import check_real
-from counterplay.errors import UnknownNameError
+from counterplay.errors import ConvergenceError, UnknownNameError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,8 @@ def plan_contributions(
     names:
         Names of the parties, for tables, text and plots.
     time_limit:
-        Seconds for each mixed-integer program; after that the best plan found is used.
+        Seconds for each mixed-integer program, and for all fits of an :class:`EmpiricalGame`;
+        after that the best plan found is used.
     random_state:
         Seed of restarts, where a solver needs them.
 
@@ -72,7 +74,8 @@ def plan_contributions(
     Linear games: the cheapest plan is exact; the stable plan is exact for symmetric positive
     semidefinite overlaps and up to 40 parties otherwise; the envy-free plan is searched exactly up
     to 60 parties within the time limit. Coverage games: lower bounds are proven, plans are best
-    found unless marked proved.
+    found unless marked proved; small ones are exact (see ``is_proved``). Fits of a measured game
+    stop at the time limit; ``plan_consortium`` needs far fewer of them.
 
     References
     ----------
@@ -90,6 +93,8 @@ def plan_contributions(
     """
     check_real(time_limit, "time_limit", low=0.0, open_low=True)
     named = game if names is None else game.with_names(names)
+    if isinstance(named, EmpiricalGame):
+        named = named.until(time_limit)
     return GameReport(**vars(solve_plans(named, time_limit, random_state)), game=named)
 
 
@@ -168,6 +173,12 @@ class GameReport(Plans, Report):
 
     def findings(self) -> list[str]:
         """Return what a coordinator should know, one sentence each."""
+        try:
+            return self._findings()
+        except ConvergenceError as error:
+            return [f"who would hold back was not measured: {error}"]
+
+    def _findings(self) -> list[str]:
         sentences: list[str] = []
         report = stability_report(self.game, self.optimal.theta)
         share = self.optimal.theta / max(self.optimal.theta.sum(), 1e-300)
@@ -195,6 +206,7 @@ class GameReport(Plans, Report):
         """Return the whole report as text."""
         proof = self._best_found("optimal") or "   (proved)"
         lines = [
+            *([self.game.remark] if self.game.remark else []),
             f"{self.game!r}",
             f"cheapest plan    total {self.optimal.total:10.4f}{proof}",
         ]
@@ -224,6 +236,9 @@ class GameReport(Plans, Report):
         """What to add to the total of a plan that is not proved to be the cheapest of its kind."""
         if self.is_proved(name):
             return ""
+        found = self._plan(name)
+        if "gap" in found.certificate:
+            return f"   (infimum, within {found.certificate['gap']:.0%})"
         lower = max(self.bounds.get(f"{name}_lower", 0.0), self.bounds["optimal_lower"])
         return f"   (best found{f', nothing below {lower:.4g}' if lower > 0 else ''})"
 

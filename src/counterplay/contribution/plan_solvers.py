@@ -9,8 +9,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from counterplay.contribution import capped
 from counterplay.contribution.audit import Allocation, allocation, envy_report, is_feasible
 from counterplay.contribution.coverage import CoverageGame
+from counterplay.contribution.coverage_boxes import (
+    MOST_PARTIES,
+    envy_free_infimum,
+    equilibrium_boxes,
+)
 from counterplay.contribution.coverage_optimum import (
     cheaper_envy_free_plan,
     coverage_opt_integer,
@@ -36,6 +42,8 @@ from counterplay.errors import ConvergenceError, InfeasibleError
 
 BRANCH_ENVY_FREE = 60
 EXACT_DIRECTED = 40
+CAPPED_ENVY_FREE = 12
+"""With caps the cheapest envy-free plan is searched exactly up to this many parties."""
 GRID = 200_000
 
 T = TypeVar("T")
@@ -73,6 +81,9 @@ def solve_plans(game: CollabGame, time_limit: float, random_state: RandomState) 
     bounds = {"optimal_lower": float(optimal.certificate.get("lower_bound", 0.0))}
     if worst is not None:
         bounds["stable_highest"] = worst
+    if stable is not None and "all_below" in stable.certificate:
+        bounds["stable_lower"] = float(stable.certificate["all_above"])
+        bounds["stable_upper"] = float(stable.certificate["all_below"])
     if fair is not None and "bound" in fair.certificate:
         bounds["envy_free_lower"] = float(fair.certificate["bound"])
     return Plans(optimal, stable, fair, equal, bounds, tuple(flags))
@@ -81,6 +92,8 @@ def solve_plans(game: CollabGame, time_limit: float, random_state: RandomState) 
 def _linear(
     game: LinearGame, time_limit: float
 ) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    if game.upper is not None and (game.hurts or game.k <= EXACT_DIRECTED):
+        return _linear_capped(game)
     optimal = socially_optimal_linear(game)
 
     def solve(sense: int) -> Allocation:
@@ -95,6 +108,32 @@ def _linear(
     return optimal, stable, None if worst is None else worst.total, why
 
 
+def _linear_capped(
+    game: LinearGame,
+) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    """Caps give the big-M constants, so any signs are exact."""
+    box = as_capped(game)
+    best = capped.cheapest(box)
+    facts = {"lower_bound": float(game.cost @ best), "proved": True}
+    optimal = allocation(game, best, "optimal", facts)
+    least, most = capped.stable(box), capped.stable(box, -1)
+    if least is None or most is None:
+        against = box.against_interest(capped.compensated(box)).sum()
+        return (
+            optimal,
+            None,
+            None,
+            (f"at least {against:.4g} units must be brought against their owners' interest"),
+        )
+    return optimal, allocation(game, least, "stable", {"proved": True}), game.total(most), None
+
+
+def as_capped(game: LinearGame) -> capped.Capped:
+    """The programs' view of a linear game with caps; a thousandth of a cap is strictly more."""
+    step = 1e-3 * max(float(game.caps.max()), 1e-9)
+    return capped.Capped(game.dense(), np.array(game.mu), game.caps, np.array(game.cost), step)
+
+
 def _coverage(
     game: CoverageGame, random_state: RandomState
 ) -> tuple[Allocation, Allocation | None, float | None, str | None]:
@@ -106,8 +145,26 @@ def _coverage(
     else:
         optimal = coverage_opt_real(game, random_state=random_state)
         stable, why = _attempt(lambda: optimal_stable_coverage(game, random_state=random_state))
+        stable = None if stable is None else _enclosed(game, stable)
     worst = None if stable is None else float(stable.certificate["dearest_found"])
     return optimal, stable, worst, why
+
+
+def _enclosed(game: CoverageGame, stable: Allocation) -> Allocation:
+    """Boxes around every equilibrium say between which totals they all lie (small games)."""
+    if game.k > MOST_PARTIES:
+        return stable
+    boxes = equilibrium_boxes(game, seconds=3.0)
+    if not boxes.closed or not len(boxes.low):
+        return stable
+    ends = {
+        "all_above": float((boxes.low @ game.cost).min()),
+        "all_below": float((boxes.high @ game.cost).max()),
+    }
+    # one box of width 1e-3 per equilibrium: the plan is the cheapest up to that width
+    proved = stable.total - ends["all_above"] <= 2e-3 * game.cost.sum()
+    facts = dict(stable.certificate) | ends | {"proved": bool(proved), "boxes": len(boxes.low)}
+    return replace(stable, certificate=facts)
 
 
 def _exhaustive(game: CollabGame, equal: Allocation | None, flags: list[str]) -> Plans:
@@ -142,18 +199,23 @@ def _exhaustive(game: CollabGame, equal: Allocation | None, flags: list[str]) ->
 def _generic(
     game: CollabGame, equal: Allocation | None
 ) -> tuple[Allocation, Allocation | None, float | None, str | None]:
+    corner = game.box if game.upper is None else game.caps
+    served, _ = _attempt(lambda: satisfied(game, corner))
     stable, why = _attempt(lambda: best_response_dynamics(game, fallback=True).allocation)
     if stable is not None and not is_feasible(game, stable.theta):
         stable, why = None, "best responses settle where somebody misses its target below its cap"
     starts: list[FloatArray] = [p.theta for p in (equal, stable) if p is not None]
-    starts.append(game.box if game.upper is None else game.caps)
-    starts = [start for start in starts if satisfied(game, start)]
+    starts = [start for start in starts if _attempt(lambda s=start: satisfied(game, s))[0]]
+    starts += [corner] if served else []
     if not starts:
         game._validate()  # says who cannot be satisfied
         raise InfeasibleError("no plan that satisfies everybody was found; lower the targets")
     improve = shrink if game.integral else descend
-    plans = starts + [improve(game, np.array(start)) for start in starts]
-    theta = min((plan for plan in plans if satisfied(game, plan)), key=game.total)
+    better = [_attempt(lambda s=start: improve(game, np.array(s)))[0] for start in starts]
+    plans = [*starts, *(plan for plan in better if plan is not None)]
+    theta = min(
+        (plan for plan in plans if _attempt(lambda p=plan: satisfied(game, p))[0]), key=game.total
+    )
     return allocation(game, theta, "optimal", {"proved": False}), stable, None, why
 
 
@@ -167,25 +229,46 @@ def _envy_free(
     starts = [
         plan
         for plan in (optimal, stable, equal)
-        if plan is not None and envy_report(game, plan.theta).is_envy_free
+        if plan is not None and _attempt(lambda p=plan: envy_report(game, p.theta).is_envy_free)[0]
     ]
     if isinstance(game, LinearGame):
         return _envy_free_linear(game, starts, time_limit)
     thetas = [np.asarray(plan.theta) for plan in starts]
-    thetas += [trim_envy_free(game, np.array(theta)) for theta in thetas]
+    trimmed = [_attempt(lambda t=theta: trim_envy_free(game, np.array(t)))[0] for theta in thetas]
+    thetas += [theta for theta in trimmed if theta is not None]
     best = min(thetas, key=game.total, default=None)
-    proved = False
+    proved, more = False, {}
+    if _has_boxes(game):
+        assert isinstance(game, CoverageGame)  # asked above
+        known = envy_free_infimum(game, seconds=time_limit)
+        if known.best <= (np.inf if best is None else game.total(best)):
+            best = known.theta
+        if best is not None:
+            more = {"bound": known.lower} | ({"gap": known.gap} if known.closed else {})
     if isinstance(game, CoverageGame) and game.integral and game.extension == "rounding":
         known = None if best is None else game.total(best)
         lower = float(optimal.certificate["lower_bound"])
         found, why = _attempt(lambda: cheaper_envy_free_plan(game, lower, known))
         best, proved = best if found is None else found, why is None
-    return None if best is None else allocation(game, best, "envy-free", {"proved": proved})
+    facts = {"proved": proved, **more}
+    return None if best is None else allocation(game, best, "envy-free", facts)
+
+
+def _has_boxes(game: CollabGame) -> bool:
+    return (
+        isinstance(game, CoverageGame)
+        and not game.integral
+        and game.extension == "rounding"
+        and game.k <= MOST_PARTIES
+        and bool((game.cost > 0).all())
+    )
 
 
 def _envy_free_linear(
     game: LinearGame, starts: list[Allocation], time_limit: float
 ) -> Allocation | None:
+    if game.upper is not None and (game.hurts or game.k <= CAPPED_ENVY_FREE):
+        return _envy_free_capped(game, time_limit)
     candidates = [improve_envy_free(game, plan.theta) for plan in starts]
     if game.k <= BRANCH_ENVY_FREE:
         exact, _ = _attempt(lambda: optimal_envy_free_linear(game, time_limit=time_limit))
@@ -199,6 +282,17 @@ def _envy_free_linear(
     return replace(best, concept="envy-free", certificate=facts)
 
 
+def _envy_free_capped(game: LinearGame, time_limit: float) -> Allocation | None:
+    """Swaps that a cap forbids are no envy; the strict inequality has the usual small margin."""
+    box = as_capped(game)
+    strict = 1e-4 * max(1.0, float(abs(game.mu).max()))
+    found = capped.envy_free(box, strict=strict, whole=False, time_limit=time_limit)
+    if found is None:
+        return None
+    facts = {"bound": found.bound, "proved": found.proved, "eps": strict}
+    return allocation(game, found.n, "envy-free", facts)
+
+
 def _cheapest(game: CollabGame, optimal: Allocation, others: list[Allocation | None]) -> Allocation:
     """A plan found on the way may beat a local search; the optimum is the cheapest of all."""
     best = min([optimal, *(p for p in others if p is not None)], key=lambda plan: plan.total)
@@ -209,7 +303,8 @@ def _cheapest(game: CollabGame, optimal: Allocation, others: list[Allocation | N
 
 def _flags(game: CollabGame) -> list[str]:
     flags = []
-    zero = game.utilities(np.zeros(game.k)) >= game.mu
+    known, _ = _attempt(lambda: game.utilities(np.zeros(game.k)) >= game.mu)
+    zero = np.zeros(game.k, dtype=bool) if known is None else known
     for i in np.flatnonzero(zero):
         flags.append(f"{game.party(i)} is satisfied without any data (target {game.mu[i]:g})")
     if game.upper is not None:

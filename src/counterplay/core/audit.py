@@ -35,7 +35,11 @@ def allowed_wrong(n: int, max_error: float) -> int:
 
 
 def log_evidence(
-    m: IntArray | int, population: int, checked_items: int, wrong: int, max_error: float
+    m: IntArray | int,
+    population: int,
+    checked_items: IntArray | int,
+    wrong: IntArray | int,
+    max_error: float,
 ) -> FloatArray:
     """Logarithm of the evidence against exactly ``m`` wrong labels in the population.
 
@@ -155,6 +159,6 @@ def fewest_checks(
     return low
 
 
-def _log_choose(n: int, k: IntArray) -> FloatArray:
+def _log_choose(n: IntArray | int, k: IntArray) -> FloatArray:
     result: FloatArray = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return result

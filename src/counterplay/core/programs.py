@@ -7,8 +7,14 @@ asks to be told instead (``allow``).
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import sys
+import tempfile
+import threading
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -231,13 +237,14 @@ def minimize_integer(
 
     objective = np.asarray(cost, dtype=np.float64)
     options = {"time_limit": time_limit, "mip_rel_gap": gap}
-    result = milp(
-        objective,
-        constraints=LinearConstraint(rows, low, high),
-        integrality=np.broadcast_to(np.asarray(integers), objective.shape),
-        bounds=Bounds(*bounds),
-        options={key: value for key, value in options.items() if value is not None},
-    )
+    with _SILENCE:
+        result = milp(
+            objective,
+            constraints=LinearConstraint(rows, low, high),
+            integrality=np.broadcast_to(np.asarray(integers), objective.shape),
+            bounds=Bounds(*bounds),
+            options={key: value for key, value in options.items() if value is not None},
+        )
     status = _checked(result, what, None, allow)
     x = None if result.x is None else np.asarray(result.x)
     value = float("nan") if result.fun is None else float(result.fun)
@@ -258,3 +265,53 @@ def _checked(result: Any, what: str, infeasible: str | None, allow: tuple[Status
     if status == "unbounded":
         raise InfeasibleError(f"{what} is unbounded")
     raise ConvergenceError(f"{what} was not solved: {result.message}")
+
+
+class _Silence:
+    """Keeps lines that HiGHS prints, whatever its options say, from the standard output.
+
+    They go through the C library to file descriptor 1. While programs are solved, in any number of
+    threads, that is a temporary file; what others wrote there is passed on afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._kept: tuple[int, IO[bytes]] | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            _flush()
+            try:
+                file = tempfile.TemporaryFile()
+                shown = os.dup(1)
+            except OSError:  # there is no standard output
+                return
+            os.dup2(file.fileno(), 1)
+            self._kept = shown, file
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside or self._kept is None:
+                return
+            (shown, file), self._kept = self._kept, None
+            _flush()
+            os.dup2(shown, 1)
+            with file, os.fdopen(shown, "wb") as stream:
+                file.seek(0)
+                stream.writelines(line for line in file if not line.startswith(b"Highs"))
+
+
+def _flush() -> None:
+    """Write out what Python and the C library still hold back for the standard output."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or not there
+        sys.stdout.flush()
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
+_SILENCE = _Silence()

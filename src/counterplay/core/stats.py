@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from counterplay.core.arguments import checked
 from counterplay.core.validation import (
@@ -54,8 +54,8 @@ def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> In
     n = check_int(trials, "trials", low=1)
     k = check_int(successes, "successes", low=0, high=n)
     tail = (1 - check_open_fraction(confidence, "confidence")) / 2
-    low = 0.0 if k == 0 else float(stats.beta.ppf(tail, k, n - k + 1))
-    high = 1.0 if k == n else float(stats.beta.ppf(1 - tail, k + 1, n - k))
+    low = 0.0 if k == 0 else float(scipy.stats.beta.ppf(tail, k, n - k + 1))
+    high = 1.0 if k == n else float(scipy.stats.beta.ppf(1 - tail, k + 1, n - k))
     return Interval(k / n, low, high, confidence)
 
 
@@ -76,7 +76,7 @@ def binomial_p_value(
     n = check_int(trials, "trials", low=1)
     k = check_int(successes, "successes", low=0, high=n)
     p = check_fraction(probability, "probability")
-    result = stats.binomtest(k, n, p, alternative=alternative)
+    result = scipy.stats.binomtest(k, n, p, alternative=alternative)
     return float(result.pvalue)
 
 
@@ -93,7 +93,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     check_open_fraction(confidence, "confidence")
     if x.size < 2:
         raise InvalidInputError("values must contain at least two numbers for an interval")
-    half = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
+    half = scipy.stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
     mean = float(x.mean())
     return Interval(mean, mean - float(half), mean + float(half), confidence)
 
@@ -113,6 +113,6 @@ def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interv
         raise InvalidInputError("x and y must have the same length, at least 3")
     if (a <= 0).any() or (b <= 0).any():
         raise InvalidInputError("a log-log slope needs positive values")
-    fit = stats.linregress(np.log(a), np.log(b))
-    half = float(stats.t.ppf(0.5 + confidence / 2, a.size - 2) * fit.stderr)
+    fit = scipy.stats.linregress(np.log(a), np.log(b))
+    half = float(scipy.stats.t.ppf(0.5 + confidence / 2, a.size - 2) * fit.stderr)
     return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, confidence)

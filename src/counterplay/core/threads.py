@@ -1,11 +1,14 @@
-"""Compiled functions that release the interpreter, on several cores of this process."""
+"""Threads of this process: compiled functions on several cores, libraries on one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
@@ -40,3 +43,19 @@ def cores() -> int:
     from joblib import cpu_count
 
     return int(cpu_count())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit the libraries that are loaded to one thread inside the block."""
+    limits: Any = import_module("threadpoolctl").threadpool_limits
+    numba: Any = sys.modules.get("numba")
+    before = numba.get_num_threads() if numba else 1
+    with limits(limits=1):
+        if before > 1:
+            numba.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if before > 1:
+                numba.set_num_threads(before)

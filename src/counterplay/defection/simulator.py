@@ -23,7 +23,7 @@ from counterplay.core.validation import (
     check_size,
     shorten,
 )
-from counterplay.defection.models import is_convex, objective_for
+from counterplay.defection.models import objective_for
 from counterplay.defection.rule_options import RulePlan, plan_rules
 from counterplay.defection.simulation_result import SimulationResult
 from counterplay.errors import InvalidInputError
@@ -175,7 +175,7 @@ class DefectionSimulator:
         """
         total = check_positive_int(rounds, "rounds")
         runs = check_positive_int(seeds, "seeds")
-        plans = plan_rules(rules, self.eps, is_convex(self.objective))
+        plans = plan_rules(rules, self.eps, self.objective.convex)
         check_size(runs * (total + 1) * len(self.sites), MOST_CELLS, "seeds x rounds x sites")
         seed = int(generator(random_state).integers(2**31))
         work = total * runs * len(self.sites) * len(plans)

@@ -6,11 +6,12 @@ Source: Algorithm 5.1, see docs/theory/05-defection.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.report import Report
@@ -98,8 +99,12 @@ class RoundGauge:
         status: Status | None = None,
         parties: Sequence[tuple[str, int]] | None = None,
         away: Sequence[PartyGauge] = (),
+        answered: Collection[int] | None = None,
     ) -> RoundGauge:
-        """Read the gauge from what was sent and decided; ``parties`` are names and nodes."""
+        """Read the gauge from what was sent and decided; ``parties`` are names and nodes.
+
+        ``answered`` are the nodes that took part; of the others only an older answer is known.
+        """
         called = parties or [(f"agent {i}", int(i)) for i in sent.ids]
         gram = decision.gram if decision.gram is not None else sent.gradients.gram()
         sigma = math.sqrt(max(float(np.linalg.eigvalsh(gram)[0]), 0.0))
@@ -110,6 +115,7 @@ class RoundGauge:
             for (name, node), loss, eps, predicted in zip(
                 called, sent.loss, sent.eps, decision.predicted
             )
+            if answered is None or node in answered
         ]
         pair = most_parallel(gram)
         return cls(
@@ -188,6 +194,15 @@ class FederationHistory(Report):
         The final model as a vector, where known.
     final :
         Loss of every party at the final model, also of those who left, where they could be asked.
+    guarantee :
+        What the run promises about who stays: ``"proved (convex)"``, ``"curvature estimated"``,
+        ``"updates only: none"``, or why there is nothing to promise.
+    set_aside :
+        Parties whose answers were refused three times in a row, with the round of the last one.
+    remarks :
+        Sentences about single parties, shown last.
+    buffers :
+        Running statistics of the final model, where it has some.
 
     Examples
     --------
@@ -207,6 +222,15 @@ class FederationHistory(Report):
     notes: tuple[str, ...] = ()
     w: FloatArray | None = None
     final: Mapping[str, float] = field(default_factory=dict)
+    guarantee: str = "none"
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    buffers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> int:
+        """Usable answers that the run took."""
+        return sum(len(gauge.present) for gauge in self.rounds)
 
     @property
     def final_losses(self) -> pd.Series:
@@ -253,6 +277,12 @@ class FederationHistory(Report):
             lines.append(parallel_sentence(last.parallel))
         if self.status == "no_usable_answer":
             lines += [f"{name}: {reasons[-1]}." for name, reasons in self.refused.items()]
+        for name, r in self.set_aside.items():
+            why = self.refused[name][-1].split(": ", 1)[-1] if name in self.refused else ""
+            lines.append(f"{name} is set aside since round {r}, not protected ({why}).")
+        lines += self.remarks
+        if self.guarantee != "none":
+            lines.append(f"Nobody leaves: {self.guarantee}.")
         if self.landed is not None:
             how = "into every party's target" if self.landed else "refused, it cannot be certified"
             lines.append(f"Last step: {how}.")

@@ -79,6 +79,7 @@ class LayeredObjective(Objective):
         self.penalty = check_real(penalty, "penalty", low=0.0)
         self.backend = NumpyArrays() if backend is None else backend
         self.classes = max(2, self.sizes[-1])
+        self.convex = maps == 1  # every loss here is convex in the outputs
         self.slices = self._slices()
         self.size = self.slices[-1][1].stop if self.bias[-1] else self.slices[-1][0].stop
         check_size(self.size, MOST_PARAMETERS, "parameters")

@@ -13,18 +13,44 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.arguments import checked
+from counterplay.core.draws import run_keys
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_positive_int, check_real, shorten
+from counterplay.core.validation import (
+    FloatArray,
+    IntArray,
+    check_int,
+    check_positive_int,
+    check_real,
+    shorten,
+)
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.federated.history import GOODBYE, FederationHistory
 from counterplay.federated.objective import Objective
 from counterplay.federated.replies import Fields, Trust, reason
 from counterplay.federated.reports import Rule
 from counterplay.federated.server import Coordinator
-from counterplay.federated.sites import party_rows, without_torch
-from counterplay.federated.work import ONE_STEP, LocalWork, party_batches, party_report
+from counterplay.federated.sites import (
+    SiteArrays,
+    Sites,
+    minibatches,
+    party_rows,
+    without_torch,
+)
+from counterplay.federated.work import (
+    ONE_STEP,
+    LocalReport,
+    LocalWork,
+    batch_updates,
+    party_report,
+)
 
 Rewrite = Callable[[dict[str, Any]], Fields]
+
+
+def _without_gradient(answer: dict[str, Any]) -> Fields:
+    """What an ordinary client sends."""
+    update = answer.get("update", answer["gradient"])
+    return {key: value for key, value in answer.items() if key != "gradient"} | {"update": update}
 
 
 @checked
@@ -43,8 +69,12 @@ class LocalParties:
         Loss at which a party is satisfied and leaves: one number, or one per name. 0 is never.
     loss:
         Name of the loss, or for torch modules a function; an objective has its own.
+    work:
+        What each party trains before it answers: one full step by default.
     answers:
         Functions that rewrite the answer of a party, by name (see :meth:`replace`).
+    learn_scale:
+        Whether the server learns how long the updates of ordinary clients are.
 
     Examples
     --------
@@ -59,7 +89,9 @@ class LocalParties:
     data: Mapping[str, tuple[Any, Any]]
     threshold: float | Mapping[str, float]
     loss: Any = "cross_entropy"
+    work: LocalWork = ONE_STEP
     answers: Mapping[str, Rewrite] | None = None
+    learn_scale: bool = True
 
     def __post_init__(self) -> None:
         if not self.data:
@@ -95,6 +127,14 @@ class LocalParties:
             raise UnknownNameError.among("party", name, self.data)
         return replace(self, answers={**(self.answers or {}), name: answer})
 
+    def ordinary(self) -> LocalParties:
+        """Return the same parties as ordinary clients: they send a loss and what they trained.
+
+        An ordinary Flower client sends its trained model, and its loss in an evaluation; no
+        gradient at the model that it received.
+        """
+        return replace(self, answers=dict.fromkeys(self.data, _without_gradient))
+
     def objective(self) -> Objective:
         """The model in double precision; a torch module starts from its own parameters."""
         if isinstance(self.model, Objective):
@@ -111,41 +151,51 @@ def train(
     *,
     step_size: float,
     rounds: int = 1000,
-    work: LocalWork = ONE_STEP,
     fraction: float = 1.0,
+    full_every: int = 20,
     trust: Trust | None = None,
+    convex: bool | None = None,
     max_silent_rounds: int = 20,
     random_state: RandomState = None,
 ) -> FederationHistory:
-    """Train one model with parties that leave once satisfied, one message after the other.
+    """Train one model with parties that leave once satisfied, as a real federation would.
 
     Parameters
     ----------
     parties:
-        Who takes part.
+        Who takes part, and how much each trains before it answers.
     rule:
         :class:`SafeStep`, :class:`ADAGD`, :class:`FedAvg`, :class:`MWFed` or your own.
     step_size:
         Server step.
     rounds:
         At most this many rounds.
-    work:
-        Local work of a round.
     fraction:
-        Share of the parties that is asked in a round. With less than 1 nobody is promised to stay:
-        a party that is not asked is not protected in that round. A run ends as ``converged`` or
-        ``stalled`` only after everybody has answered at the returned model.
+        Share of the parties that is asked in a round. :class:`SafeStep` and :class:`ADAGD` protect
+        the others by their latest answers, ask everybody in the first round, and end as
+        ``converged`` or ``stalled`` only after everybody has answered at the returned model.
+    full_every:
+        With these rules every such round asks everybody.
     trust:
-        Which answers are believed.
+        Which answers are believed, and who may block.
+    convex:
+        Whether every party's loss is convex in the parameters; None looks at the model (linear ones
+        are). An answer that refutes it is named, and bounds get a slack from then on.
     max_silent_rounds:
         End after this many rounds in a row without a usable answer.
     random_state:
-        Seed of minibatches and of who is asked.
+        Seed of minibatches and of who is asked; an integer means the same on Flower.
 
     Returns
     -------
     FederationHistory
-        With ``w`` and ``final_losses`` of all parties at the final model, also of those who left.
+        With ``w``, ``guarantee`` and ``final_losses`` of all parties at the final model, also of
+        those who left.
+
+    Guarantees
+    ----------
+    Convex losses, exact answers, :class:`SafeStep` or :class:`ADAGD`: nobody leaves, whoever is
+    asked in which round, at any step size (Theorem A). Otherwise what ``history.guarantee`` says.
 
     Examples
     --------
@@ -157,72 +207,149 @@ def train(
     >>> history = train(liar, SafeStep(0.05), step_size=1.0, rounds=50, max_silent_rounds=3)
     >>> history.refused["south"][0]
     'round 1: unusable reply: the gradient has a value that is not finite'
+    >>> history.guarantee
+    'proved (convex)'
+
+    References
+    ----------
+    Theorems A to C in docs/theory/23-training.md.
     """
     objective = parties.objective()
-    seed = int(generator(random_state).integers(2**31))
-    server = Coordinator(rule, trust=trust, patience=max_silent_rounds, seed=seed)
-    people = [_Party(objective, parties, name, m, seed) for m, name in enumerate(parties.data)]
-    for party in people:
-        server.roster.introduce(party.number, party.name)
-    w = objective.start(server.key)[0]
+    seed = _seed(random_state)
+    server = Coordinator(
+        rule,
+        trust=trust,
+        patience=max_silent_rounds,
+        seed=seed,
+        convex=objective.convex if convex is None else convex,
+        full_every=full_every,
+        learn_scale=parties.learn_scale,
+    )
     eta = check_real(step_size, "step_size", low=0.0, open_low=True)
     share = check_real(fraction, "fraction", low=0.0, high=1.0, open_low=True)
-    everybody = range(len(people))
+    crowd = _Crowd(objective, parties, seed)
+    for m, name in enumerate(crowd.names):
+        server.roster.introduce(m, name)
+    w = objective.start(server.schedule.key)[0]
+    everybody = range(len(crowd.names))
     for r in range(1, check_positive_int(rounds, "rounds") + 1):
         asked = server.ask(everybody, r, share)
         steps = server.local_steps(asked)
-        counts = work.counts(np.array(asked)).tolist() if steps is None else steps
+        counts = parties.work.counts(np.array(asked)).tolist() if steps is None else steps
         tasks = {m: k for m, k in zip(asked, counts) if k}  # a party without work is left alone
-        replies: dict[int, Fields | str] = {
-            m: people[m].answer(w, r, eta, replace(work, steps=k)) for m, k in tasks.items()
-        }
-        w = server.receive(r, w, replies, list(tasks), everybody, eta)
+        w = server.receive(r, w, crowd.answers(w, r, eta, tasks), list(tasks), everybody, eta)
+        objective.load_buffers(server.buffers)
         if server.status != "running":
             break
     else:
         server.status = "max_rounds"
-    final = {party.name: party.loss(w) for party in people}
-    return server.history(w=w, final=final)
+    return server.history(w=w, final=crowd.losses(w), buffers=objective.buffers())
 
 
-class _Party:
-    """One party: its rows, and whether it has left."""
+def _seed(random_state: RandomState) -> int:
+    """An integer as it is, so that a real federation can use the same; else drawn."""
+    if isinstance(random_state, int) and not isinstance(random_state, bool):
+        return check_int(random_state, "random_state", low=0)
+    return int(generator(random_state).integers(2**31))
 
-    def __init__(
-        self, objective: Objective, parties: LocalParties, name: str, number: int, seed: int
-    ) -> None:
-        self.objective, self.name, self.number, self.seed = objective, name, number, seed
-        X, y = parties.data[name]
-        self.rows = party_rows(objective, X, y, f"X of {shorten(name, 40)}", parties.columns())
-        self.target = parties.target(name)
-        self.rewrite = (parties.answers or {}).get(name)
-        self.left = False
 
-    def answer(self, w: FloatArray, r: int, eta: float, work: LocalWork) -> Fields | str:
+class _Crowd:
+    """All parties: their rows side by side, and who has left."""
+
+    def __init__(self, objective: Objective, parties: LocalParties, seed: int) -> None:
+        self.objective, self.parties, self.seed = objective, parties, seed
+        self.names = list(parties.data)
+        columns = parties.columns()
+        self.rows = [
+            party_rows(objective, X, y, f"X of {shorten(name, 40)}", columns)
+            for name, (X, y) in parties.data.items()
+        ]
+        self.targets = [parties.target(name) for name in self.names]
+        self.left = np.zeros(len(self.names), dtype=bool)
+        owner = np.repeat(np.arange(len(self.rows)), [len(y) for _, y in self.rows])
+        X, y = (np.concatenate([own[part] for own in self.rows]) for part in (0, 1))
+        self.sites = Sites.from_agents(X, y, owner)
+        self.data = SiteArrays(self.sites, objective.backend, np.zeros(1, dtype=np.int64))
+        self.size = float(len(X)) * objective.size
+
+    def answers(
+        self, w: FloatArray, r: int, eta: float, tasks: Mapping[int, int]
+    ) -> dict[int, Fields | str]:
+        """Return what the parties answer that were asked for so many local steps."""
+        found: dict[int, Fields | str] = {}
+        for steps in sorted(set(tasks.values())):
+            some = np.array([m for m, k in tasks.items() if k == steps])
+            work = replace(self.parties.work, steps=steps)
+            compute = self._one_by_one if self.objective.stateful else self._together
+            with self.objective.backend.fast_floats(self.size):
+                reports = compute(some, w, r, eta, work)
+            found |= {m: self._answer(m, done, work) for m, done in zip(some.tolist(), reports)}
+        return {m: found[m] for m in tasks}
+
+    def _together(
+        self, some: IntArray, w: FloatArray, r: int, eta: float, work: LocalWork
+    ) -> list[LocalReport]:
+        """One batched pass over all parties that were asked."""
+        model, fetch = self.objective, self.objective.backend.fetch
+        data = self.data if len(some) == len(self.names) else self.data.only(some)
+        start = model.backend.repeat(model.backend.put(w[None]), len(some))
+        loss, accuracy, full = model.gradients(start, data.x, data.y, data.weight)
+        update = full
+        if work.moves:
+            order = self._order(some, r, work)
+            update = batch_updates(model, data, start, eta, work, order)
+        gradients, updates = fetch(full), fetch(update)
+        return [
+            LocalReport(float(loss[i]), float(accuracy[i]), updates[i], gradients[i])
+            for i in range(len(some))
+        ]
+
+    def _one_by_one(
+        self, some: IntArray, w: FloatArray, r: int, eta: float, work: LocalWork
+    ) -> list[LocalReport]:
+        """Models whose training steps have a state of their own."""
+        order, found = self._order(some, r, work), []
+        for i, m in enumerate(some):
+            own = None if order is None else order[:, i : i + 1]
+            X, y = self.rows[m]
+            found.append(party_report(self.objective, X, y, w[None], eta, work, own))
+        return found
+
+    def _order(self, some: IntArray, r: int, work: LocalWork) -> IntArray | None:
+        """Row numbers of the minibatches, ``(1, M, K, b)``, as a client draws them."""
+        if work.batch_size is None:
+            return None
+        assert isinstance(work.steps, int)  # of one group of parties
+        keys = run_keys(self.seed, 1)
+        return minibatches(keys, r, self.sites.sizes, work.steps, work.batch_size)[:, some]
+
+    def _answer(self, m: int, done: LocalReport, work: LocalWork) -> Fields | str:
         """Return the fields of an answer, or say why there are none."""
-        X, y = self.rows
-        batches = party_batches(self.seed, self.number, r, len(y), work)
-        order = None if batches is None else batches[None, None]
-        done = party_report(self.objective, X, y, w[None], eta, work, order)
-        self.left = self.left or done.loss <= self.target
-        if self.left and self.target > 0.0:
+        name, target = self.names[m], self.targets[m]
+        self.left[m] |= done.loss <= target
+        if self.left[m] and target > 0.0:
             return GOODBYE
-        assert done.gradient is not None  # asked for with anchor=True
-        fields = {
+        fields: dict[str, Any] = {
             "loss": done.loss,
             "gradient": done.gradient,
-            "threshold": self.target,
-            "num_examples": len(y),
-            "name": self.name,
+            "threshold": target,
+            "num_examples": len(self.rows[m][1]),
+            "name": name,
         }
-        if work.moves:
+        if work.moves or self.objective.stateful:
             fields["update"] = done.update
+        if done.buffers:
+            fields["buffers"] = done.buffers
+        rewrite = (self.parties.answers or {}).get(name)
         try:
-            return fields if self.rewrite is None else self.rewrite(fields)
+            return fields if rewrite is None else rewrite(fields)
         except Exception as error:  # the rewriting function is the user's: as an error reply
             return f"error: {reason(error)}"
 
-    def loss(self, w: FloatArray) -> float:
-        """Loss at a model."""
-        X, y = self.rows
-        return party_report(self.objective, X, y, w[None], 1.0, ONE_STEP).loss
+    def losses(self, w: FloatArray) -> dict[str, float]:
+        """Loss of every party at a model."""
+        model, data = self.objective, self.data
+        start = model.backend.repeat(model.backend.put(w[None]), len(self.names))
+        with model.backend.fast_floats(self.size):
+            loss, _ = model.evaluate(start, data.x, data.y, data.weight)
+        return dict(zip(self.names, map(float, model.backend.fetch(loss))))

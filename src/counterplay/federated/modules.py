@@ -4,13 +4,14 @@ A module runs through ``torch.func.functional_call``, mapped over stacked parame
 its own ``forward``, forward hooks, tied weights and frozen parameters are what they are in torch.
 An unchanged ``Sequential`` of ``Linear`` layers uses the faster batched products of
 ``LayeredObjective``. Modules run in evaluation mode: dropout is off and batch normalisation uses
-its stored statistics, so that a loss is a function of the parameters. Needs torch and NumPy only.
+its stored statistics, so that a loss is a function of the parameters. The local steps of one party
+run in training mode (:meth:`TorchModule.train_steps`). Needs torch and NumPy only.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ from counterplay.federated.parameters import ParameterSpace
 
 _ACTIVATIONS = {torch.nn.ReLU: "relu", torch.nn.Tanh: "tanh", torch.nn.Sigmoid: "sigmoid"}
 _BACKWARD = ("_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
+_TRAINING = (  # parts that do something else in training mode
+    torch.nn.modules.batchnorm._NormBase,
+    torch.nn.modules.dropout._DropoutNd,
+    torch.nn.RReLU,
+    torch.nn.RNNBase,
+    torch.nn.MultiheadAttention,
+)
 TorchLoss = Callable[[Array, Array], Array]
 """``(outputs (n, C), labels (n,)) -> losses (n,)``."""
 
@@ -146,6 +154,8 @@ class TorchModule(Objective):
         self.space = ParameterSpace.of_module(self.template)
         self.size, self.classes = self.space.size, 0
         self.named = isinstance(loss, str)
+        self.stateful = any(isinstance(part, _TRAINING) for part in self.template.modules())
+        self.convex = self.named and type(module) is torch.nn.Linear
         self.row_loss = loss if callable(loss) else _named_loss(loss, backend)
 
     def rows(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -216,6 +226,55 @@ class TorchModule(Objective):
             for g, p in zip(grads, params.values())
         ]
         return loss.detach(), self.accuracy(out.detach(), y, weight), torch.cat(flat, dim=1)
+
+    def train_steps(
+        self, w: Array, x: Array, y: Array, step_size: float, work: Any, batches: Any
+    ) -> tuple[Array, dict[str, NDArray[Any]]]:
+        """Local steps of one party ``w (1, d)`` in training mode; the template stays as it is.
+
+        The draws of dropout follow from the minibatches, so they are the same on any transport.
+        """
+        length = step_size / work.steps if work.rescale else step_size
+        buffers = {name: value.clone() for name, value in self.template.named_buffers()}
+        start, total = w, torch.zeros_like(w)
+        self.template.train()
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0 if batches is None else int(np.sum(batches)))
+                for k in range(work.steps):
+                    rows = slice(None) if batches is None else self.backend.put(batches[0, 0, k])
+                    total = total + self._train_gradient(w, x[rows], y[rows], buffers)
+                    w = start - length * total
+        finally:
+            self.template.eval()
+        found = {name: self.backend.fetch(value) for name, value in buffers.items()}
+        return (total / work.steps if work.rescale else total), found
+
+    def _train_gradient(self, w: Array, x: Array, y: Array, buffers: dict[str, Array]) -> Array:
+        """The gradient of one training step; running statistics are changed in place."""
+        params = {name: p[0].requires_grad_(True) for name, p in self._named(w).items()}
+        with torch.enable_grad():
+            out = torch.func.functional_call(
+                self.template, params | buffers, (x,), tie_weights=True
+            )
+            loss = self.row_loss(out, y).mean()
+            grads = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
+        flat = [
+            (torch.zeros_like(p) if g is None else g).flatten()
+            for g, p in zip(grads, params.values())
+        ]
+        return torch.cat(flat)[None]
+
+    def buffers(self) -> dict[str, NDArray[Any]]:
+        """Return the running statistics of the template."""
+        return {n: self.backend.fetch(v.clone()) for n, v in self.template.named_buffers()}
+
+    def load_buffers(self, buffers: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the running statistics of the template."""
+        with torch.no_grad():
+            for name, value in self.template.named_buffers():
+                if name in buffers:
+                    value.copy_(torch.from_numpy(np.array(buffers[name])))
 
 
 def _named_loss(name: str, backend: TorchArrays) -> TorchLoss:

@@ -9,7 +9,7 @@ are the three kinds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class Objective(ABC):
     backend: Backend
     size: int
     classes: int
+    stateful: bool = False
+    """Whether a training step differs from an evaluation: running statistics, or dropout."""
+    convex: bool = False
+    """Whether the loss is known to be convex in the parameters."""
 
     @abstractmethod
     def start(self, keys: Keys) -> NDArray[np.float64]:
@@ -61,6 +65,20 @@ class Objective(ABC):
         """Return the gradients of a training step, one key per run: a model with dropout draws it
         from them, all others ignore them."""
         return self.gradient(w, x, y, weight)
+
+    def train_steps(
+        self, w: Array, x: Array, y: Array, step_size: float, work: Any, batches: Any
+    ) -> tuple[Array, dict[str, NDArray[Any]]]:
+        """Return the update of one party in training mode, and its buffers afterwards."""
+        raise NotImplementedError(f"{type(self).__name__} has no state")
+
+    def buffers(self) -> dict[str, NDArray[Any]]:
+        """Return the running statistics of the model."""
+        return {}
+
+    def load_buffers(self, buffers: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the running statistics."""
+        return None
 
     def predict(self, out: Array) -> Array:
         """Return class numbers from scores."""

@@ -1,26 +1,28 @@
 """What parties of a federation send: read and checked before any of it reaches a rule.
 
 Reading is total: what cannot be used is refused with a reason that names the field. A vector a
-million times longer than the usual one is refused, too; one that is merely long is shortened by the
-server.
+thousand times longer than the usual one is refused, too; one that is merely long is shortened by
+the server.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import FloatArray, check_positive_int, check_real, shorten
 from counterplay.errors import InvalidInputError
 
 UNUSABLE = "unusable reply: "
 LARGEST = 1e100  # squares of sums of such numbers are still finite
-FARTHEST = 1e6  # longest vector that is believed, in units of the usual length or of 1
+FARTHEST = 1e3  # longest vector that is believed, in units of the usual length
 
 Fields = Mapping[str, Any]
 """The content of an answer as a transport decoded it, see :func:`read_answer`."""
@@ -40,6 +42,10 @@ class Trust:
         whichever is larger) are shortened to that length where they are averaged; None takes them
         as they are. With fewer than half of the parties hostile, ``q`` of ``M`` of them add at most
         ``q * clip * B / M`` to the mean, where ``B`` is the longest honest vector so far.
+    veto:
+        A party that blocked every step for this many rounds is not protected any longer, and named.
+        None, the default: the run ends as ``stalled`` instead. An honest party at its margin blocks
+        just like a liar, and leaves once it is not protected.
 
     Examples
     --------
@@ -49,6 +55,7 @@ class Trust:
 
     loss_range: tuple[float, float] = (0.0, 1e6)
     clip: float | None = 5.0
+    veto: int | None = None
 
     def __post_init__(self) -> None:
         low, high = (check_real(end, "loss_range") for end in self.loss_range)
@@ -56,26 +63,37 @@ class Trust:
             raise InvalidInputError(f"loss_range must rise, got {self.loss_range}")
         if self.clip is not None:
             check_real(self.clip, "clip", low=1.0)
+        if self.veto is not None:
+            check_positive_int(self.veto, "veto")
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A party's answer, read and checked."""
+    """A party's answer, read and checked.
+
+    ``ordinary``: it comes from a client that sends its trained model only; the gradient is then its
+    update, a mean gradient at best.
+    """
 
     loss: float
     gradient: FloatArray
     update: FloatArray | None = None
     threshold: float = math.nan
     loss_se: float = 0.0
+    gradient_error: float = 0.0
     name: str | None = None
+    rows: int = 1
+    buffers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    ordinary: bool = False
 
 
 def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -> Answer:
     """Return the answer of a party; an ``InvalidInputError`` names the field that is wrong.
 
     ``fields`` holds ``loss`` and ``gradient`` at the model ``w``, and, where sent, ``update`` (mean
-    gradient along the local steps), ``threshold``, ``loss_se``, ``num_examples`` and ``name``. An
-    ordinary client sends its trained ``model`` instead of a gradient, and perhaps no loss.
+    gradient along the local steps), ``threshold``, ``loss_se``, ``gradient_error`` (a limit of its
+    length), ``num_examples``, ``buffers`` and ``name``. An ordinary client sends its trained
+    ``model`` or its ``update`` instead of a gradient, and perhaps no loss.
 
     Examples
     --------
@@ -90,15 +108,16 @@ def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -
     loss = math.nan
     if "loss" in fields:
         loss = check_real(fields["loss"], "loss", low=low, high=high)
-    check_rows_sent({"num-examples": fields.get("num_examples", 1)}, "num-examples")
+    rows = check_rows_sent({"num-examples": fields.get("num_examples", 1)}, "num-examples")
     update = _vector(fields, "update", len(w))
-    if "gradient" not in fields and "model" in fields:
+    gradient = _vector(fields, "gradient", len(w))
+    ordinary = "gradient" not in fields
+    if ordinary and "model" in fields:
         model = _vector(fields, "model", len(w))
-        assert model is not None  # it is among the fields
-        update = _believable((w - model) / step_size, "update")
-        gradient: FloatArray | None = update
-    else:
-        gradient = _vector(fields, "gradient", len(w))
+        if model is not None:
+            update = _believable((w - model) / step_size, "update")
+    if ordinary:
+        gradient = update
     if gradient is None:
         raise InvalidInputError("the reply needs a loss and a gradient (or a trained model)")
     name = fields.get("name")
@@ -108,8 +127,33 @@ def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -
         update=update,
         threshold=_optional(fields, "threshold", math.nan),
         loss_se=_optional(fields, "loss_se", 0.0),
+        gradient_error=_optional(fields, "gradient_error", 0.0),
         name=None if name is None else str(name)[:100],
+        rows=rows,
+        buffers=_buffers(fields),
+        ordinary=ordinary,
     )
+
+
+def _buffers(fields: Fields) -> dict[str, NDArray[Any]]:
+    """Running statistics that a party sent back; variances cannot be negative."""
+    sent = fields.get("buffers")
+    if sent is None:
+        return {}
+    if not isinstance(sent, Mapping):
+        raise InvalidInputError("buffers must be arrays by name")
+    found = {}
+    for name, value in sent.items():
+        array = np.asarray(value)
+        called = f"buffer {shorten(name, 40)}"
+        if array.dtype.kind not in "biuf":
+            raise InvalidInputError(f"the {called} holds {array.dtype}, not real numbers")
+        if array.dtype.kind == "f":
+            _believable(array.astype(np.float64), called)
+        if str(name).endswith("running_var") and (array < 0).any():
+            raise InvalidInputError(f"the {called} has a negative variance")
+        found[str(name)] = array
+    return found
 
 
 def _vector(fields: Fields, name: str, size: int) -> FloatArray | None:
@@ -137,22 +181,51 @@ def _optional(fields: Fields, name: str, default: float) -> float:
     return check_real(fields[name], name.replace("_", "-"), low=0.0, high=LARGEST)
 
 
-def too_long(answers: Mapping[int, Answer]) -> dict[int, str]:
-    """The parties whose vectors are a million times longer than those of half the others.
+def averaged_buffers(
+    answers: Sequence[Answer], clip: float | None = None
+) -> dict[str, NDArray[Any]]:
+    """Average running statistics by rows, take the largest of counts.
 
-    One such vector would drown everybody else's. The smaller of the two middle lengths counts, so
-    that one of two parties cannot set the measure.
+    Nobody counts more than ``clip`` times the median number of rows. Names or shapes that half of
+    the parties do not share are left out.
+
+    Examples
+    --------
+    >>> sent = [Answer(1.0, np.ones(1), rows=r, buffers={"mean": np.full(2, r)}) for r in (1, 3)]
+    >>> averaged_buffers([answer for answer in sent])["mean"].tolist()
+    [3, 3]
+    """
+    usual = sorted(a.rows for a in answers)[len(answers) // 2] if answers else 1
+    most = math.inf if clip is None else clip * usual
+    forms = Counter((k, v.shape, v.dtype) for a in answers for k, v in a.buffers.items())
+    found: dict[str, NDArray[Any]] = {}
+    for (name, shape, dtype), votes in forms.items():
+        if 2 * votes <= len(answers):
+            continue
+        own = [a for a in answers if name in a.buffers and a.buffers[name].shape == shape]
+        values = np.stack([a.buffers[name] for a in own])
+        if dtype.kind == "f":
+            weights = np.array([min(a.rows, most) for a in own])
+            mean = np.average(values.astype(np.float64), axis=0, weights=weights)
+            found[name] = np.asarray(mean)
+        else:
+            found[name] = np.asarray(values.max(axis=0))
+    return found
+
+
+def too_long(answers: Mapping[int, Answer], usual: float) -> dict[int, str]:
+    """The parties whose vectors are a thousand times longer than the usual one.
+
+    One such vector would drown everybody else's. Where nobody has a length (``usual`` is 0) nothing
+    can be said.
     """
     found: dict[int, str] = {}
-    for what in ("gradient", "update"):
-        sent = {node: getattr(answer, what) for node, answer in answers.items()}
-        length = {node: float(np.linalg.norm(v)) for node, v in sent.items() if v is not None}
-        if not length:
-            continue
-        limit = FARTHEST * max(1.0, sorted(length.values())[(len(length) - 1) // 2])
-        for node, value in length.items():
-            if value > limit:
-                found[node] = f"its {what} is {value:.3g} long, beyond {limit:.3g}"
+    limit = FARTHEST * usual
+    for node, answer in answers.items():
+        for what, vector in (("gradient", answer.gradient), ("update", answer.update)):
+            length = 0.0 if vector is None else float(np.linalg.norm(vector))
+            if 0.0 < limit < length:
+                found[node] = f"its {what} is {length:.3g} long, beyond {limit:.3g}"
     return found
 
 

@@ -23,17 +23,54 @@ from counterplay.federated.stack import Stack, Vector
 RuleStatus = Literal["running", "converged", "stalled"]
 
 
+@dataclass(frozen=True, eq=False)
+class Caution:
+    """How far the bounds of a round can be trusted, one entry per party.
+
+    Parameters
+    ----------
+    distance :
+        ``|w - v_m|`` from the model of the latest answer.
+    curvature :
+        ``H_m`` or its estimate; 0 for convex losses.
+    noise :
+        Limit of the error of the gradient; 0 for exact gradients.
+    drift :
+        What the bounds of ordinary clients lack per unit of distance, learned from their answers.
+    free :
+        Parties that are not protected any more.
+    """
+
+    distance: FloatArray
+    curvature: FloatArray
+    noise: FloatArray
+    drift: FloatArray
+    free: BoolArray
+
+    def slack(self, rho: float) -> FloatArray:
+        """What to subtract from the bounds so that they hold after a step of length ``rho``."""
+        far = self.distance + rho
+        return np.asarray(
+            (0.5 * self.curvature * far + self.noise) * far + self.drift * self.distance
+        )
+
+    @cached_property
+    def certain(self) -> bool:
+        """Whether the bounds hold as they are."""
+        return not (self.curvature.any() or self.noise.any() or self.drift.any())
+
+
 @checked(arrays=True)
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """What the parties that still take part sent in one round, at the model ``w``.
+    """What the server knows of the parties that still take part, at the model ``w``.
 
     Parameters
     ----------
     loss : array of shape (M,)
-        Full local loss ``F_m(w)``.
+        Full local loss ``F_m(w)``; for a party that was not asked the bound of its latest answer.
     gradients : Stack of M rows
-        Full-batch gradients ``G_m(w)``.
+        Full-batch gradients ``G_m(w)``; for a party that was not asked its latest one.
     eps : array of shape (M,)
         Reported targets: party ``m`` is expected to leave once its loss is at most ``eps_m``; nan
         where a party has none.
@@ -50,6 +87,8 @@ class Reports:
         Local steps behind each update, where the rule shared them out (``MWFed``).
     influence : array of shape (M,), optional
         Factor in (0, 1] of each party in means and sums; shortens vectors that are far too long.
+    caution : Caution, optional
+        How far ``loss`` can be trusted as a bound; None where everybody was asked.
     """
 
     loss: FloatArray
@@ -61,6 +100,7 @@ class Reports:
     leaving: BoolArray | None = None
     steps: IntArray | None = None
     influence: FloatArray | None = None
+    caution: Caution | None = None
 
     def __post_init__(self) -> None:
         M = len(self.loss) if self.loss.ndim == 1 else 0
@@ -75,6 +115,22 @@ class Reports:
                 raise InvalidInputError(f"{name} must be one row per party")
             if value is not None and len(value) != M:
                 raise InvalidInputError(f"{name} has {len(value)} rows but {M} parties sent a loss")
+
+    @property
+    def protected(self) -> BoolArray:
+        """The parties that a step must not lose."""
+        if self.caution is None:
+            return np.ones(len(self.loss), dtype=bool)
+        return ~self.caution.free
+
+    @property
+    def certain(self) -> bool:
+        """Whether ``loss`` bounds the loss of everybody after any step, to first order."""
+        return self.caution is None or self.caution.certain
+
+    def slack(self, rho: float) -> FloatArray | float:
+        """What the bounds need beyond first order for a step of at most this length."""
+        return 0.0 if self.caution is None else self.caution.slack(rho)
 
     @property
     def moves(self) -> Stack:
@@ -104,6 +160,8 @@ class Decision:
         The parties predicted to leave, ``D``.
     gram : array of shape (M, M), optional
         Inner products of the gradients, where the rule needed them.
+    urgent : bool array of shape (M,), optional
+        Parties whose bound is too weak for a full step: ask them next.
     """
 
     step: Vector
@@ -111,6 +169,7 @@ class Decision:
     case: int
     predicted: BoolArray
     gram: FloatArray | None = None
+    urgent: BoolArray | None = None
 
     @cached_property
     def sigma_min(self) -> float:
@@ -151,7 +210,11 @@ class RuleState:
 
 @runtime_checkable
 class Rule(Protocol):
-    """A server rule. Stateless itself: the memory of a run is the :class:`RuleState`."""
+    """A server rule. Stateless itself: the memory of a run is the :class:`RuleState`.
+
+    A rule with ``protects = True`` decides from the latest answer of every party that remains, one
+    without from those who answered in this round.
+    """
 
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:
         """Return the step for these reports and update ``state``."""

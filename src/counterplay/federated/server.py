@@ -1,23 +1,29 @@
 """The server of one federation, whatever carries the messages: Flower or this process.
 
 :class:`Coordinator` says whom to ask, reads what comes back, lets the rule decide and keeps the
-record. Reading is total: an answer that cannot be used is refused with a reason that names the
-field, and the others go on. Influence is bounded: a vector far longer than the usual one is refused
-or shortened in the mean (never in what protects a party). A subtle liar, whose loss is wrong by a
-tenth, is not noticed. Source: Algorithm 5.1, see docs/theory/05-defection.md.
+record. A rule that protects sees the latest answer of every party that remains, so that those who
+were not asked are protected, too. Reading is total: an answer that cannot be used is refused with a
+reason that names the field, and the others go on. Influence is bounded: a vector far longer than
+the usual one is refused or shortened in the mean (never in what protects a party). A subtle liar,
+whose loss is wrong by a tenth, is not noticed.
+Source: Algorithm 5.1 in docs/theory/05-defection.md, docs/theory/23-training.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterplay.core.draws import fold, run_keys, uniforms
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
+from counterplay.federated.anchor import Anchor
+from counterplay.federated.blocking import Blocking
+from counterplay.federated.cuts import Cuts, Slack
 from counterplay.federated.history import (
     GOODBYE,
     FederationHistory,
@@ -30,16 +36,24 @@ from counterplay.federated.replies import (
     Answer,
     Fields,
     Trust,
+    averaged_buffers,
     read_answer,
     reason,
     too_long,
 )
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
-from counterplay.federated.rules import FedAvg, MWFed
+from counterplay.federated.roster import Roster
+from counterplay.federated.rules import FedAvg, MWFed, SafeStep
+from counterplay.federated.schedule import Schedule
 from counterplay.federated.stack import NumpyStack
 
 NO_REPLY = "no reply"
-_WHO = 701
+PROVED, ESTIMATED, UPDATES = "proved (convex)", "curvature estimated", "updates only: none"
+CAPPED, NONE = "not proved (everybody was asked, steps are capped)", "none"
+NOBODY = (
+    "No party sent a loss: nobody is protected, and the run is plain averaging. Let clients answer "
+    "evaluate messages with a metric 'loss'."
+)
 
 
 class Coordinator:
@@ -60,6 +74,13 @@ class Coordinator:
         who answered asks the others again until they missed as many.
     seed:
         Draws who is asked where not everybody is.
+    convex:
+        Whether every party's loss is convex in the parameters. None: not known, so bounds get a
+        slack that is learned from the answers as soon as somebody is not asked.
+    full_every:
+        Every such round asks everybody, for rules that protect.
+    learn_scale:
+        Learn the length of the updates of ordinary clients; False takes them as mean gradients.
     """
 
     def __init__(
@@ -70,38 +91,85 @@ class Coordinator:
         trust: Trust | None = None,
         patience: int = 3,
         seed: int = 0,
+        convex: bool | None = None,
+        full_every: int = 20,
+        learn_scale: bool = True,
     ) -> None:
         if not isinstance(rule, Rule):
             raise InvalidInputError(f"rule must have a method decide, got {type(rule).__name__}")
         self.rule, self.threshold, self.patience = rule, threshold, patience
+        self.protects = bool(getattr(rule, "protects", False))
         self.trust = Trust() if trust is None else trust
-        self.key = run_keys(seed, 1)
+        self.schedule = Schedule(seed, full_every if self.protects else 2**62)
         self.status: Status = "running"
         self.memory = RuleState()
         self.roster = Roster()
+        self.cuts = Cuts(learn_scale)
         self.gauges: list[RoundGauge] = []
         self.last: Reports | None = None
+        self.buffers: dict[str, NDArray[Any]] = {}
+        self.buffer_parties = 0
+        self.tolerance = 1e-9  # of bounds that were computed in double precision
+        self.rollbacks = 0
+        self.remarks: list[str] = []
+        self._convex, self._sampled, self._averaged = bool(convex), False, False
+        self._blocking = Blocking(rule, self.trust.veto)
+        self._silent: set[int] = set()  # not protected because they do not answer
+        self._anchor: Anchor | None = None
         self._lengths: dict[int, float] = {}  # of the latest vectors, per local step
         self._first: float | None = None  # usual length in the first round
         self._steps: dict[int, int] = {}
         self._without_answer = 0
-        self._everybody_next = False
 
-    def history(self, **more: Any) -> FederationHistory:
+    def history(self, notes: tuple[str, ...] = (), **more: Any) -> FederationHistory:
         """The run so far."""
-        delta = getattr(self.rule, "delta", None)
-        return FederationHistory(tuple(self.gauges), self.status, delta, **more)
+        first: tuple[str, ...] = (NOBODY,) if self._averaged else ()
+        if self.buffer_parties:
+            many = self.buffer_parties
+            first += (f"BatchNorm statistics averaged over {many} parties; GroupNorm avoids this.",)
+        blocked = self._blocking.remarks(self.status, self.roster.name)
+        return FederationHistory(
+            tuple(self.gauges),
+            self.status,
+            getattr(self.rule, "delta", None),
+            notes=(*first, *notes),
+            guarantee=self.guarantee,
+            set_aside={self.roster.name(n): r for n, r in self.roster.aside.items()},
+            remarks=(*self.remarks, *self._undone_told(), *blocked),
+            **more,
+        )
+
+    def _undone_told(self) -> list[str]:
+        if not self.rollbacks:
+            return []
+        some = "1 period" if self.rollbacks == 1 else f"{self.rollbacks} periods"
+        return [f"{some} fell too little and were replaced by one full step each."]
+
+    @property
+    def guarantee(self) -> str:
+        """What the run promises about who stays."""
+        if not self.protects or self._averaged:
+            return NONE
+        if self.cuts.ordinary:
+            label = UPDATES
+        elif self._convex:
+            label = PROVED
+        else:
+            label = ESTIMATED if self._sampled else CAPPED
+        free = sorted(map(self.roster.name, self._silent | self._blocking.free))
+        return label + (f", except {', '.join(free)}" if free else "")
 
     def ask(
         self, connected: Iterable[int], server_round: int, fraction: float = 1.0, least: int = 0
     ) -> list[int]:
         """Return the parties to ask: those that have not left, or a fraction of them."""
         nodes = self.roster.candidates(connected, server_round)
-        size = max(math.ceil(fraction * len(nodes)), least)
-        if size >= len(nodes) or self._everybody_next:
-            return nodes
-        draw = uniforms(fold(self.key, _WHO, server_round), len(nodes))[0]
-        return [nodes[i] for i in sorted(np.argsort(draw, kind="stable")[:size])]
+        new = [node for node in nodes if node not in self.cuts] if self.protects else ()
+        asked = self.schedule.draw(
+            nodes, server_round, fraction, least, key=self.roster.order, first=new
+        )
+        self._sampled = self._sampled or len(asked) < len(nodes)
+        return asked
 
     def local_steps(self, nodes: list[int]) -> list[int] | None:
         """Return the local steps that the rule wants of every party; None for the same of all."""
@@ -130,11 +198,46 @@ class Coordinator:
             self._nobody(server_round, absent, connected)
             return w
         self._without_answer = 0
+        if not self.protects or self._averaged:
+            return self._plain(server_round, w, answers, absent, step_size)
+        self._learn(server_round, w, answers)
+        if (back := self._undone(w, step_size)) is not None:
+            self._record(server_round, w, answers, absent)
+            return back
+        self.last = sent = self._bounds(w)
+        decision = self._blocking.decide(sent, step_size, self.memory, self.cuts.nodes)
+        self._anchor_at(w, decision, sent)
+        self.status = self._verdict(w, decision, connected)
+        self._record(server_round, w, answers, absent, sent, decision)
+        return self._moved(w, decision, answers)
+
+    def _moved(
+        self, w: FloatArray, decision: Decision, answers: Mapping[int, Answer]
+    ) -> FloatArray:
+        """The next model; statistics change with it only, so that answers at one model agree."""
+        step = np.asarray(decision.step)
+        if decision.status != "running" or not step.any():
+            return w
+        found = averaged_buffers(list(answers.values()), self.trust.clip)
+        if found:
+            self.buffers, self.buffer_parties = found, len(answers)
+        return np.asarray(w + step)
+
+    def _plain(
+        self,
+        server_round: int,
+        w: FloatArray,
+        answers: Mapping[int, Answer],
+        absent: Mapping[int, str],
+        step_size: float,
+    ) -> FloatArray:
+        """A rule that does not protect sees those who answered, and never stops."""
         self.last = sent = self._reports(answers)
-        decision = self.rule.decide(sent, step_size, self.memory)
-        self.status = self._verdict(decision, answers, connected)
-        self._record(server_round, list(answers), absent, sent, decision)
-        return w + np.asarray(decision.step) if decision.status == "running" else w
+        rule = FedAvg() if self._averaged else self.rule
+        decision = rule.decide(sent, step_size, self.memory)
+        self.status = decision.status
+        self._record(server_round, w, answers, absent, sent, decision)
+        return self._moved(w, decision, answers)
 
     def _read(
         self, w: FloatArray, replies: Mapping[int, Fields | str], asked: Collection[int], eta: float
@@ -148,27 +251,42 @@ class Coordinator:
                 absent[node] = reply
                 continue
             try:
-                answers[node] = self._check(read_answer(reply, w, eta, self.trust))
+                answers[node] = read_answer(reply, w, eta, self.trust)
             except Exception as error:  # a party may send anything; the others go on
                 absent[node] = UNUSABLE + reason(error)
-        for node, why in too_long(answers).items():
+        refused = too_long(answers, self._usual(answers))
+        if self.protects and answers:
+            silent = all(math.isnan(answer.loss) for answer in answers.values())
+            self._averaged = silent and not len(self.cuts)
+            if not self._averaged:
+                refused |= self._too_little(answers)
+        for node, why in refused.items():
             del answers[node]
             absent[node] = UNUSABLE + why
         return answers, absent
 
-    def _check(self, answer: Answer) -> Answer:
-        """Refuse answers that say too little for the rule."""
-        if isinstance(self.rule, FedAvg | MWFed):
-            return answer
-        if math.isnan(answer.loss) or answer.gradient is answer.update:
-            raise InvalidInputError(
-                f"{type(self.rule).__name__} needs the loss and the gradient at the model sent"
-            )
-        if math.isnan(answer.threshold) and self.threshold is None:
-            raise InvalidInputError(
-                "it has no threshold: let the client send one, or set threshold in the strategy"
-            )
-        return answer
+    def _usual(self, answers: Mapping[int, Answer]) -> float:
+        """The usual length of a vector: the larger of two medians, now and in the first round.
+
+        Late in a run most gradients vanish, and one that does not is no lie. In the first round the
+        smaller of the two middle lengths counts, so that one of two parties cannot set the measure.
+        """
+        if self._first is not None:
+            return max(_median(list(self._lengths.values())), self._first)
+        lengths = sorted(float(np.linalg.norm(a.gradient)) for a in answers.values())
+        return lengths[(len(lengths) - 1) // 2] if lengths else 0.0
+
+    def _too_little(self, answers: Mapping[int, Answer]) -> dict[int, str]:
+        """Answers that say too little for a rule that protects."""
+        found = {}
+        for node, answer in answers.items():
+            if math.isnan(answer.loss):
+                found[node] = f"{type(self.rule).__name__} needs the loss at the model sent"
+            elif math.isnan(answer.threshold) and self.threshold is None:
+                found[node] = (
+                    "it has no threshold: let the client send one, or set threshold in the strategy"
+                )
+        return found
 
     def _note(
         self, server_round: int, answers: Mapping[int, Answer], absent: Mapping[int, str]
@@ -176,13 +294,82 @@ class Coordinator:
         for node, answer in answers.items():
             self.roster.introduce(node, answer.name)
             self.roster.present(node)
+            self._silent.discard(node)
+            sent = answer.gradient if answer.update is None else answer.update
+            per_step = float(np.linalg.norm(sent)) / max(self._steps.get(node, 1), 1)
+            self._lengths[node] = per_step
         for node, why in absent.items():
             self.roster.introduce(node, None)
             if why == GOODBYE:
                 self.roster.goodbye(node, server_round)
-                self._lengths.pop(node, None)
             else:
-                self.roster.absent(node, server_round, silent=why == NO_REPLY)
+                refused = why.startswith(UNUSABLE)
+                self.roster.absent(node, server_round, silent=why == NO_REPLY, refused=refused)
+            if self.roster.gone(node):
+                self._lengths.pop(node, None)
+                self.cuts.drop(node)
+        if self._first is None and answers:
+            self._first = _median(list(self._lengths.values()))
+
+    def _learn(self, server_round: int, w: FloatArray, answers: Mapping[int, Answer]) -> None:
+        """Replace the cuts of those who answered; a loss below its bound refutes convexity."""
+        for node, answer in answers.items():
+            above = self.cuts.take(node, w, answer)
+            if answer.loss_se > 0.0 and answer.gradient_error == 0.0:
+                self._convex = False
+            refuted = above > self.tolerance * max(1.0, answer.loss)
+            if self._convex and refuted and not answer.ordinary:
+                self._convex, self._sampled, self._anchor = False, True, None
+                self.remarks.append(
+                    f"{self.roster.name(node)} answered {above:.3g} below its lower bound in round "
+                    f"{server_round}: its loss is not convex, or its data changed."
+                )
+        for node in self.schedule.urgent & set(self.cuts.nodes):
+            if node not in self._silent and self.roster.absences(node) >= self.patience:
+                self._silent.add(node)
+                self.remarks.append(
+                    f"{self.roster.name(node)} did not answer {self.patience} times; it is not "
+                    f"protected since round {server_round}."
+                )
+
+    def _undone(self, w: FloatArray, step_size: float) -> FloatArray | None:
+        """Theorem B: a period that fell too little is replaced by the full step at its start."""
+        if self._anchor is None:
+            return None
+        self._anchor.rounds += 1
+        everybody = all(self.cuts.fresh(node, w) for node in self.cuts.nodes)
+        if not everybody or self._anchor.holds(self.cuts, step_size):
+            return None
+        back = self._anchor.back(self.cuts)
+        self._anchor, self.schedule.everybody_next = None, True
+        self.rollbacks += 1
+        return back
+
+    def _anchor_at(self, w: FloatArray, decision: Decision, sent: Reports) -> None:
+        """Anchor the run wherever everybody has answered, if the theorem applies."""
+        if not self._convex or self.cuts.ordinary or not isinstance(self.rule, SafeStep):
+            self._anchor = None
+        elif decision.status == "running" and all(
+            self.cuts.fresh(node, w) for node in self.cuts.nodes
+        ):
+            self._anchor = Anchor.of(w, np.asarray(decision.step), self.cuts)
+        if self._anchor is not None and sent.influence is not None:
+            self._anchor.void = True
+
+    def _bounds(self, w: FloatArray) -> Reports:
+        """What is known at ``w`` of every party that remains."""
+        nodes = self.cuts.nodes
+        stale = not all(self.cuts.fresh(node, w) for node in nodes)
+        self._sampled = self._sampled or stale
+        sent = self._reports({node: self.cuts[node].answer for node in nodes})
+        free = self._silent | self._blocking.free
+        slack: Slack = "curvature" if self._sampled and not self._convex else "none"
+        return replace(
+            sent,
+            loss=self.cuts.bounds(w, nodes),
+            gradients=NumpyStack(np.stack([self.cuts[node].gradient for node in nodes])),
+            caution=self.cuts.caution(w, nodes, slack, free.__contains__),
+        )
 
     def _reports(self, answers: Mapping[int, Answer]) -> Reports:
         """Return what a rule wants to see."""
@@ -190,45 +377,44 @@ class Coordinator:
         default = math.nan if self.threshold is None else self.threshold
         eps = np.array([a.threshold for a in sent])
         errors = np.array([a.loss_se for a in sent])
-        moves = np.stack([a.gradient if a.update is None else a.update for a in sent])
-        for node, length in zip(answers, np.linalg.norm(moves, axis=1).tolist()):
-            self._lengths[node] = length / max(self._steps.get(node, 1), 1)
+        updates = None
+        if any(a.update is not None for a in sent):
+            moves = [a.gradient if a.update is None else a.update for a in sent]
+            updates = NumpyStack(np.stack(moves))
         return Reports(
             loss=np.array([a.loss for a in sent]),
             gradients=NumpyStack(np.stack([a.gradient for a in sent])),
             eps=np.where(np.isnan(eps), default, eps),
             ids=np.array([self.roster.number(node) for node in answers]),
-            updates=NumpyStack(moves) if any(a.update is not None for a in sent) else None,
+            updates=updates,
             loss_se=errors if errors.any() else None,
             steps=np.array([self._steps[node] for node in answers]) if self._steps else None,
             influence=self._influence(answers),
         )
 
     def _influence(self, answers: Mapping[int, Answer]) -> FloatArray | None:
-        """Shorten vectors beyond ``clip`` medians of the latest lengths of all who remain.
-
-        The median of the first round counts where it is larger: late in a run most gradients
-        vanish, and one that does not is no lie.
-        """
+        """Shorten vectors beyond ``clip`` times the usual length of all who remain."""
         if self.trust.clip is None:
             return None
-        usual = sorted(self._lengths.values())[len(self._lengths) // 2]
-        self._first = usual if self._first is None else self._first
         lengths = np.array([self._lengths[node] for node in answers])
-        limit = self.trust.clip * max(usual, self._first)
+        limit = self.trust.clip * self._usual({})
         if limit == 0.0 or (lengths <= limit).all():  # no measure, or nobody is too loud
             return None
         return np.asarray(limit / np.maximum(lengths, limit))
 
-    def _verdict(
-        self, decision: Decision, answers: Collection[int], connected: Collection[int]
-    ) -> Status:
-        """The rule's status; it is not done before everybody was asked at this very model."""
-        self._everybody_next = False
+    def _verdict(self, w: FloatArray, decision: Decision, connected: Collection[int]) -> Status:
+        """The rule's status; it is not done before everybody has answered at this very model."""
+        self.schedule.everybody_next = False
+        nodes = self.cuts.nodes
+        asked_next = decision.urgent if decision.urgent is not None else np.zeros(len(nodes), bool)
+        self.schedule.urgent = {node for node, soon in zip(nodes, asked_next) if soon}
         if decision.status == "running":
             return "running"
-        if self.roster.awaited(connected, answers, self.patience):
-            self._everybody_next = True
+        there = [node for node in nodes if self.cuts.fresh(node, w)]
+        if self.roster.awaited(connected, there, self.patience):
+            self.schedule.everybody_next = True
+            return "running"
+        if decision.status == "stalled" and self._blocking.waits:
             return "running"
         return decision.status
 
@@ -239,100 +425,39 @@ class Coordinator:
         self._without_answer += 1
         if self.roster.only_leavers(connected):
             self.status = "everybody_left"
-        elif self._without_answer >= self.patience:
+        elif self._without_answer >= self.patience or self.roster.only_gone(connected):
             silent = all(why in (NO_REPLY, GOODBYE) for why in absent.values())
             self.status = "unreachable" if silent else "no_usable_answer"
-        self._record(server_round, [], absent, None, None)
+        self._record(server_round, None, {}, absent)
 
     def _record(
         self,
         server_round: int,
-        present: list[int],
+        w: FloatArray | None,
+        answers: Mapping[int, Answer],
         absent: Mapping[int, str],
-        sent: Reports | None,
-        decision: Decision | None,
+        sent: Reports | None = None,
+        decision: Decision | None = None,
     ) -> None:
         name = self.roster.name
         away = [PartyGauge(name(node), node, event=why) for node, why in absent.items()]
-        gauge = RoundGauge(server_round, tuple(away), self.status)
+        here = [
+            PartyGauge(name(node), node, a.loss, self._target(a)) for node, a in answers.items()
+        ]
+        gauge = RoundGauge(server_round, (*here, *away), self.status)
         if sent is not None and decision is not None:
-            called = [(name(node), node) for node in present]
-            gauge = RoundGauge.of(server_round, sent, decision, self.status, called, away)
+            nodes = self.cuts.nodes if self.protects and not self._averaged else list(answers)
+            called = [(name(node), node) for node in nodes]
+            gauge = RoundGauge.of(
+                server_round, sent, decision, self.status, called, away, set(answers)
+            )
         self.gauges.append(gauge)
 
+    def _target(self, answer: Answer) -> float:
+        if math.isnan(answer.threshold) and self.threshold is not None:
+            return self.threshold
+        return answer.threshold
 
-class Roster:
-    """Who is in the federation: names, goodbyes, and parties that do not answer.
 
-    A party that said goodbye is never asked again. A party that did not answer is left out of the
-    next rounds, twice as long after each further silence, so that a dead party does not cost a
-    timeout in every round; a party that answered with an error is asked again in the next round.
-    """
-
-    def __init__(self) -> None:
-        self.left: dict[int, int] = {}
-        self._names: dict[int, str] = {}
-        self._numbers: dict[int, int] = {}
-        self._absences: dict[int, int] = {}
-        self._ask_again: dict[int, int] = {}
-
-    def number(self, node: int) -> int:
-        """Return a small number for the party, the key of the rule's memory."""
-        return self._numbers.setdefault(node, len(self._numbers))
-
-    def name(self, node: int) -> str:
-        """Return the party's own name, or ``node N``."""
-        return self._names.get(node, f"node {node}")
-
-    def introduce(self, node: int, name: str | None) -> None:
-        """Remember the party, and its name if it has one that nobody else has."""
-        self.number(node)
-        if name is not None and self._names.get(node) != name:
-            taken = name in self._names.values()
-            self._names[node] = f"{name} (node {node})" if taken else name
-
-    def candidates(self, nodes: Iterable[int], server_round: int) -> list[int]:
-        """Return the parties to ask in this round, in the order of first appearance."""
-        here = sorted((n for n in nodes if n not in self.left), key=self._order)
-        ready = [n for n in here if self._ask_again.get(n, 0) <= server_round]
-        return ready or here
-
-    def _order(self, node: int) -> tuple[int, int]:
-        return self._numbers.get(node, len(self._numbers)), node
-
-    def present(self, node: int) -> None:
-        """Forget earlier absences of the party."""
-        self._absences.pop(node, None)
-        self._ask_again.pop(node, None)
-
-    def absent(self, node: int, server_round: int, *, silent: bool) -> None:
-        """Note that the party missed a round; if it was silent, spare it some rounds."""
-        self._absences[node] = self._absences.get(node, 0) + 1
-        if silent:
-            self._ask_again[node] = server_round + 1 + 2 ** (self._absences[node] - 1)
-
-    def awaited(
-        self, connected: Iterable[int], answered: Collection[int], patience: int
-    ) -> list[int]:
-        """Return connected parties that have not answered now; ask them again.
-
-        Those that left or missed ``patience`` rounds in a row are not waited for.
-        """
-        nodes = [
-            node
-            for node in connected
-            if node not in self.left
-            and node not in answered
-            and self._absences.get(node, 0) < patience
-        ]
-        for node in nodes:
-            self._ask_again.pop(node, None)
-        return nodes
-
-    def goodbye(self, node: int, server_round: int) -> None:
-        """Strike the party off for good."""
-        self.left.setdefault(node, server_round)
-
-    def only_leavers(self, connected: Iterable[int]) -> bool:
-        """Return whether somebody has left and nobody else is connected."""
-        return bool(self.left) and all(node in self.left for node in connected)
+def _median(lengths: list[float]) -> float:
+    return sorted(lengths)[len(lengths) // 2] if lengths else 0.0

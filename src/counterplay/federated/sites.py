@@ -7,6 +7,7 @@ batch of seeds, alone, on a GPU, or in a Flower client.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -245,3 +246,12 @@ class SiteArrays:
         where = self.backend.put(rows)
         weight = self.backend.full(rows.shape, 1.0 / rows.shape[1])
         return self.pool[where], self.labels[where], weight
+
+    def only(self, agents: IntArray) -> SiteArrays:
+        """The same data with some of the agents, for one seed."""
+        part = copy.copy(self)
+        where = self.backend.put(agents)
+        part.index, part.sizes = self.index[:, agents], self.sizes[:, agents]
+        part.x, part.y, part.weight = self.x[where], self.y[where], self.weight[where]
+        part.agents = len(agents)
+        return part

@@ -7,7 +7,8 @@ Source: Algorithm D.1, see docs/theory/05-defection.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -91,12 +92,16 @@ ONE_STEP = LocalWork()
 @checked(arrays=True)
 @dataclass(frozen=True)
 class LocalReport:
-    """One party's report: loss and accuracy at the model it received, update, full gradient."""
+    """One party's report: loss and accuracy at the model it received, update, full gradient.
+
+    ``buffers`` are the running statistics after its local steps, where the model has some.
+    """
 
     loss: float
     accuracy: float
     update: NDArray[Any]
     gradient: NDArray[Any] | None
+    buffers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @checked
@@ -174,21 +179,26 @@ def party_report(
 ) -> LocalReport:
     """Return the report of one party on rows and parameters ``(1, d)`` that were checked."""
     backend = objective.backend
+    buffers: dict[str, NDArray[Any]] = {}
     sites = Sites.from_agents(X, y, np.zeros(len(X), dtype=np.int64))
     with backend.fast_floats(float(len(X)) * objective.size):
         data = SiteArrays(sites, backend, np.zeros(1, dtype=np.int64))
         start = backend.put(point)
-        alone = work.steps == 1 and order is None
+        alone = work.steps == 1 and order is None and not objective.stateful
         if anchor or alone:
             value, accuracy, full = objective.gradients(start, data.x, data.y, data.weight)
         else:
             (value, accuracy), full = objective.evaluate(start, data.x, data.y, data.weight), None
-        update = full if alone else batch_updates(objective, data, start, eta, work, order)
+        if objective.stateful:
+            update, buffers = objective.train_steps(start, data.x[0], data.y[0], eta, work, order)
+        else:
+            update = full if alone else batch_updates(objective, data, start, eta, work, order)
     return LocalReport(
         loss=float(value[0]),
         accuracy=float(accuracy[0]),
         update=backend.fetch(update)[0],
         gradient=backend.fetch(full)[0] if anchor and full is not None else None,
+        buffers=buffers,
     )
 
 

@@ -14,7 +14,7 @@ from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.certificate import FrozenVector, LabelCertificate
 
 if TYPE_CHECKING:
-    from counterplay.labeling.campaign import Question
+    from counterplay.labeling.campaign_questions import Question
 
 
 def export_text(

@@ -19,7 +19,8 @@ from counterplay.core.arguments import checked
 from counterplay.core.records import read_json
 from counterplay.core.report import plain
 from counterplay.errors import InvalidInputError
-from counterplay.labeling.campaign import Campaign, Question
+from counterplay.labeling.campaign import Campaign
+from counterplay.labeling.campaign_questions import Question
 from counterplay.tables.cells import shown
 
 _MOST_NAMED = 20

@@ -8,8 +8,10 @@ Source: docs/theory/24-campaign.md, "The log".
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +28,7 @@ from counterplay.core.records import (
     Positive,
     Record,
     Word,
+    canonical,
     read_json,
     refusal,
     require_state,
@@ -116,6 +119,8 @@ class Start(Record, frozen=True, tag_field="type", tag="start"):
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     known: Annotated[dict[str, Count], Meta(max_length=10_000_000)]
     library: Name
+    owners: Digest
+    versions: Annotated[dict[Word, Name], Meta(max_length=100)]
     source: Source | None = None
 
 
@@ -239,13 +244,15 @@ def read_log(text: str | bytes) -> tuple[Start, list[Line], int]:
         if kind is None:
             raise refusal(WHAT, f"line {number}", f"there is no event {str(tag)[:40]!r}")
         found.append(to_record(raw, kind, what=place))
-    if start.library != counterplay.__version__:
-        warnings.warn(
-            f"the log was written by version {start.library[:20]}, this is "
-            f"{counterplay.__version__}: the questions may differ",
-            AssumptionWarning,
-            stacklevel=3,
-        )
+    for name, now in {"counterplay": counterplay.__version__, **versions()}.items():
+        then = start.library if name == "counterplay" else start.versions.get(name, "none")
+        if then != now:
+            warnings.warn(
+                f"the log was written with {name} {then[:20]}, this is {now}: the questions may "
+                "differ",
+                AssumptionWarning,
+                stacklevel=3,
+            )
     return start, found, len(data) - len(half)
 
 
@@ -260,6 +267,24 @@ def _typed(raw: Any, kind: str, number: int) -> Any:
     if not isinstance(raw, dict) or raw.get("type") != kind:
         raise refusal(WHAT, f"line {number}", f"it must be the {kind} of a campaign")
     return raw
+
+
+def versions() -> dict[str, str]:
+    """What the questions depend on besides this library."""
+    import scipy
+    import sklearn
+
+    return {
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def owners_mark(parties: Mapping[str, Sequence[int]]) -> str:
+    """Digest of who owns which rows."""
+    plain = [[name, list(map(int, rows))] for name, rows in parties.items()]
+    return hashlib.sha256(canonical(plain)).hexdigest()[:32]
 
 
 def pool_mark(table: Table) -> Pool:

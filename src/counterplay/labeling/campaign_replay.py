@@ -33,6 +33,8 @@ def replayed(
     text = read_limited(path, what="the log", limit=lines.LARGEST) if path is not None else log
     assert isinstance(text, str | bytes)
     start, events, whole = lines.read_log(text)
+    same = lines.owners_mark(start.parties) == start.owners
+    require_state(same, WHAT, "parties", "the owners are not those of the campaign's fingerprint")
     table = Table.of(items, what="items")
     added = sum(len(event.rows) for event in events if isinstance(event, lines.Add))
     expected = start.n + added
@@ -51,8 +53,9 @@ def replayed(
                 raise
             raise refusal(WHAT, f"line {number}", str(error)) from None
     if path is not None:
-        if whole < len(text):
-            write_atomic(path, text[:whole])
+        # a crash may have lost half a line, or lines that follow from the one before
+        if whole < len(text) or len(campaign._lines) > len(events) + 1:
+            write_atomic(path, "".join(campaign._lines))
         campaign._path = path
     return campaign
 

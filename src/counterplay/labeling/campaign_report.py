@@ -166,6 +166,19 @@ class CampaignStatus(Report):
         table = {"answered": self.answered, "open": self.open, "state": self.state}
         return pd.DataFrame(table).rename_axis("party")
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bars per party: answered, and open on top."""
+        from counterplay.core.figures import axes_or_new
+
+        axes, places = axes_or_new(ax), np.arange(len(self.state))
+        answered = list(self.answered.values())
+        axes.bar(places, answered, 0.6, label="answered")
+        axes.bar(places, list(self.open.values()), 0.6, bottom=answered, label="open")
+        axes.set_xticks(places, list(self.state))
+        axes.set(ylabel="questions")
+        axes.legend()
+        return axes
+
 
 @checked(arrays=True)
 @dataclass(frozen=True, eq=False)
@@ -237,3 +250,19 @@ class CampaignResult(Report):
             },
             index=self.index,
         )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """What can be signed: the bound of every certificate beside the share to be shown."""
+        from counterplay.core.figures import THEORY, axes_or_new
+
+        axes, found = axes_or_new(ax), list(self.certificates.values())
+        axes.barh(range(len(found)), [100 * c.bound for c in found], 0.5, label="at most")
+        for place, c in enumerate(found):
+            told = f" {c.checked} checked, {c.wrong} wrong"
+            axes.annotate(told, (0, place), va="center", color="white", fontsize=9)
+        for share in sorted({c.max_error for c in found}):
+            axes.axvline(100 * share, label=f"to be shown: {100 * share:g} %", **THEORY)
+        axes.set_yticks(range(len(found)), [c.scope for c in found])
+        axes.set(xlabel="wrong labels (%)", xlim=(0, None))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
+        return axes

@@ -9,10 +9,11 @@ import numpy as np
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.labeling.bounds import adjudication_error
-from counterplay.labeling.campaign_report import CampaignResult
+from counterplay.labeling.campaign_report import CampaignResult, PartyWork, WorkReport
 from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.certificate import LabelCertificate
 from counterplay.labeling.joint import UNION, Joint
+from counterplay.tables.cells import listed
 from counterplay.tables.labels import as_labels
 
 
@@ -42,6 +43,32 @@ def campaign_result(state: CampaignState) -> CampaignResult:
         index=state.table.index,
         notes=_notes(state, joint, certificates),
     )
+
+
+def work_report(state: CampaignState, *, estimate: bool) -> WorkReport:
+    """The account of every party, and what "alone" means for it."""
+    joint = state.joint
+    assert joint is not None
+    accounts = []
+    for i, name in enumerate(state.names):
+        shadow = joint.shadows.get(i)
+        asked, void = state.asked(i), state.void(i)
+        saving = None
+        if estimate and shadow is not None:
+            saving = float(expected_work(state, i) + void - asked)
+        accounts.append(
+            PartyWork(
+                party=name, asked=asked,
+                alone_at_least=0 if shadow is None else shadow.alone_at_least,
+                free=0 if shadow is None else shadow.free,
+                outside_core=0 if shadow is None else len(shadow.outside), retracted=void,
+                finished_by="left" if shadow is None else shadow.finished_by,
+                expected_saving=saving,
+            )
+        )  # fmt: skip
+    solo = state.settings.solo
+    told = "; ".join(f"{k}: {v}" for k, v in solo.items()) if isinstance(solo, dict) else solo
+    return WorkReport(tuple(accounts), str(told), state.settings.stake)
 
 
 def expected_work(state: CampaignState, party: int) -> int:
@@ -169,9 +196,25 @@ def _notes(
             f"{skipped} questions were skipped; a skipped check counts as a wrong label, for "
             "nothing shows that the label is right"
         )
+    unheard = _unheard(state)
+    if unheard:
+        notes.append(
+            f"nobody answered {listed(unheard)}, so the model never gives it; if there are such "
+            "items, begin with a few of them as known= labels"
+        )
     if state.finished and not certificates:
         notes.append("every question was asked and nothing could be certified")
     return tuple(notes)
+
+
+def _unheard(state: CampaignState) -> list[Any]:
+    """Classes that nobody gave, once the first questions are answered."""
+    heard = {code for told in state.given.values() for code in told.values()}
+    heard |= set(state.known.values())
+    joint = state.joint
+    if joint is None or not joint.round:
+        return []
+    return [label for code, label in enumerate(state.settings.classes) if code not in heard]
 
 
 def _labels(classes: tuple[Any, ...], codes: IntArray) -> Any:

@@ -178,10 +178,15 @@ class CampaignState:
         self.joint.answers.withdrawn.add(item)
         self.joint.drop(item)
         for shadow in self.joint.shadows.values():
-            if item in shadow.items and hasattr(shadow.run, "drop_vectors"):
-                shadow.run.drop_vectors(item)
+            self._withdraw_from(shadow, item)
             open_keys = {key for key in shadow.put if key[0] == item and key not in self.given}
             shadow.put -= open_keys
+
+    def _withdraw_from(self, shadow: Shadow, item: int) -> None:
+        """Tell a party's run, if it can hear it."""
+        if item in shadow.items and hasattr(shadow.run, "withdraw"):
+            skipped = bool(self.given.get(shadow.answers.key(item, "audit")))
+            shadow.run.withdraw(item, skipped=skipped)
 
     def add(self, table: Table, party: int, items: IntArray) -> None:
         """New items of a party come in at the beginning of the next round."""
@@ -246,6 +251,8 @@ class CampaignState:
             alpha_left=self.spent[0].get(party, s.alpha), seed=derive_seed(s.seed, party),
             known={x: c for x, c in self.known.items() if x in set(items.tolist())} if self.known
             else {}, noise=s.noise, batch=s.batch, outside=self.outside,
+            lost=frozenset(x for x in self.outside if x in set(items.tolist())
+                           and not self._has_label(x)),
         )  # fmt: skip
 
     def _begin(self) -> None:
@@ -277,6 +284,8 @@ class CampaignState:
         chosen = solo[self.names[party]] if isinstance(solo, dict) else solo
         shadow = Shadow(party, items.tolist(), chosen.start(self.solo_pool(party, items)), answers)
         shadow.put |= self._paid(party)
+        for item in self.withdrawn:
+            self._withdraw_from(shadow, item)
         return shadow
 
     def _paid(self, party: int) -> set[Key]:
@@ -318,6 +327,16 @@ class CampaignState:
                 change.items, self.keys(party), self.model(self.table.part(items), party)
             )
             shadow.refresh()
+
+    def _has_label(self, item: int) -> bool:
+        """Whether people gave the item a label, adjudicated where answers may be wrong."""
+        s = self.settings
+        counts: dict[tuple[int, int], int] = {}
+        for (x, kind, _), told in self.given.items():
+            if x == item and kind != "learn":
+                for pair in told.items():
+                    counts[pair] = counts.get(pair, 0) + 1
+        return any(n >= s.first_to and code >= 0 for (_, code), n in counts.items())
 
     def _remember(self, blind: bool) -> None:
         """Keep what was spent and paid before the state is computed again."""

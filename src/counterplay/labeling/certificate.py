@@ -91,6 +91,8 @@ class FrozenVector:
         Share of wrong labels to be shown.
     alpha:
         Probability of a false certificate that was set aside for this vector.
+    lost:
+        Items of the pool outside of the population that no person labelled: each counts as wrong.
     """
 
     def __init__(
@@ -102,9 +104,10 @@ class FrozenVector:
         n: int,
         max_error: float,
         alpha: float,
+        lost: int = 0,
     ) -> None:
         self.number, self.items, self.labels = number, items, labels
-        self.n, self.max_error, self.alpha = n, max_error, alpha
+        self.n, self.max_error, self.alpha, self.lost = n, max_error, alpha, lost
         self.checked = self.wrong = self.withdrawn = self.known_wrong = 0
         self.dead = False
         self._place = 0
@@ -130,6 +133,10 @@ class FrozenVector:
                 self._skipped += int(found == SKIPPED)
             self._place += 1
 
+    def begin_again(self) -> None:
+        """Count from the start of the order, after a checked item was withdrawn."""
+        self.checked = self.wrong = self.withdrawn = self._place = self._skipped = 0
+
     def note_answers(self, fixed: IntArray) -> None:
         """Count the wrong labels that answers have corrected; ``fixed`` is -1 where there is none.
 
@@ -141,11 +148,12 @@ class FrozenVector:
     @property
     def refutes(self) -> int:
         """The number of wrong labels that must be refuted: one more than may remain."""
-        return allowed_wrong(self.n, self.max_error) + self.known_wrong + 1
+        return allowed_wrong(self.n, self.max_error) - self.lost + self.known_wrong + 1
 
     def is_certified(self) -> bool:
         """Whether more wrong labels than allowed are refuted."""
-        return not self.dead and self._rejects(self.checked)
+        possible = self.lost <= allowed_wrong(self.n, self.max_error)
+        return not self.dead and possible and self._rejects(self.checked)
 
     def is_hopeless(self) -> bool:
         """Whether the sample has three wrong labels and a larger share of them than allowed."""
@@ -168,7 +176,8 @@ class FrozenVector:
         """What has been shown so far."""
         # the running minimum of valid bounds is valid
         most = most_wrong(self.population, self.checked, self.wrong, self.max_error, self.alpha)
-        self._bound = min(self._bound, max(0, most - self.known_wrong) / max(1, self.n))
+        left = max(0, most - self.known_wrong) + self.lost
+        self._bound = min(self._bound, left / max(1, self.n))
         return LabelCertificate(
             self.is_certified(), self._bound, self.max_error, confidence, self.checked, self.wrong,
             scope, self.withdrawn,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import IntArray, check_int
 from counterplay.core.version_space import VersionSpace
 from counterplay.errors import InvalidInputError, NotRealizableError, ProtocolError
 from counterplay.labeling.algorithm import Query, QueryAlgorithm, State, expected, run_costs
@@ -59,7 +59,8 @@ class GuardedShadow(QueryAlgorithm):
         if not baseline.deterministic:
             raise InvalidInputError(f"the baseline must be deterministic, got {baseline!r}")
         self.baseline = baseline
-        self.order = order
+        named = order if isinstance(order, str) else tuple(check_int(a, "order") for a in order)
+        self.order: Order = named
         self._best: dict[int, tuple[PoolProblem, tuple[int, ...], Order]] = {}
 
     @checked

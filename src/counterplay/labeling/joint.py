@@ -17,14 +17,9 @@ import numpy as np
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.labeling.certificate import FrozenVector, LabelCertificate, by_order
 from counterplay.labeling.models import PoolModel
+from counterplay.labeling.scores import calibration, frozen_labels, judged, smallest_margins
 from counterplay.labeling.shadow import Answers, Key, Shadow
-from counterplay.labeling.solo import (
-    GROWTH,
-    calibration,
-    frozen_labels,
-    judged,
-    smallest_margins,
-)
+from counterplay.labeling.solo import GROWTH
 
 Scope = Literal["party", "union"]
 Wants = list[tuple[int, Key]]
@@ -123,11 +118,12 @@ class Joint:
             yield []  # a place where items and parties may come in
 
     def drop(self, item: int) -> None:
-        """An unchecked item was withdrawn: vectors that hold it die."""
+        """An item was withdrawn: vectors that hold it die, or if it was skipped begin again."""
         for vectors in self.vectors.values():
             for vector in vectors:
-                if item in vector.items and not self._is_checked(item):
-                    vector.dead = True
+                if not vector.dead and item in vector.items:
+                    vector.dead = not self._is_checked(item)
+                    vector.begin_again()
 
     def leave(self, party: int) -> None:
         """A party has left or has its own certificate: union vectors that cover it die."""
@@ -284,17 +280,25 @@ class Joint:
                     labels[both] = [own[x] for x in both]
         holds = pool if s.noise else self._unlabelled(pool)
         out = [*self.answers.known, *s.outside]
-        population = by_order(holds[~np.isin(holds, out)], self._order_keys(parties))
+        holds = np.union1d(holds[~np.isin(holds, out)], self._withdrawn_checks(parties))
+        population = by_order(holds, self._order_keys(parties))
+        aside = pool[np.isin(pool, list(s.outside))]
         left = s.alpha_left.get(scope, s.alpha) / 2.0
         s.alpha_left[scope] = left
         vector = FrozenVector(
             self._launched, population, labels[population], n=len(pool), max_error=s.max_error,
-            alpha=left,
+            alpha=left, lost=int((self.fixed()[aside] < 0).sum()),
         )  # fmt: skip
         self._launched += 1
         self.vectors.setdefault(scope, []).append(vector)
         self.covers[vector.number] = parties
         self.emitted.append(Launch(scope, vector))
+
+    def _withdrawn_checks(self, parties: Sequence[int]) -> IntArray:
+        """Items that were skipped when they were checked and then withdrawn: a test counts them."""
+        mine = set().union(*(self.shadows[party].items for party in parties))
+        gone = [x for x in self.answers.withdrawn & mine if self._is_checked(x)]
+        return np.array(sorted(set(gone) - self.settings.outside), dtype=np.int64)
 
     def _order_keys(self, parties: Sequence[int]) -> FloatArray:
         """The key of each item: that of its home, the first of the parties that owns it."""
@@ -344,8 +348,7 @@ class Joint:
         labels = np.full(self.settings.n_items, -1, dtype=np.int64)
         for key, told in self.answers.given.items():
             if key[1] != "learn" and labels[key[0]] < 0:
-                party = min(told)
-                found = self.answers.result(party, key[0], "audit")
+                found = self.answers.result(min(told), key[0], "audit")
                 if found is not None and found >= 0:
                     labels[key[0]] = found
         return labels

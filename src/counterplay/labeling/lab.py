@@ -14,7 +14,6 @@ from counterplay.labeling.answers import (
     smallest_conflict,
 )
 from counterplay.labeling.b2ir import SafeViolators
-from counterplay.labeling.campaign import Question
 from counterplay.labeling.campaign_files import (
     FileAnswer,
     label_studio_tasks,
@@ -22,6 +21,7 @@ from counterplay.labeling.campaign_files import (
     read_answers,
     tell_all,
 )
+from counterplay.labeling.campaign_questions import Question
 from counterplay.labeling.campaign_report import (
     CampaignResult,
     CampaignStatus,

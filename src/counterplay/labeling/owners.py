@@ -21,8 +21,12 @@ def read_owners(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
     names to rows; only lists of rows may overlap.
     """
     if isinstance(owners, Mapping):
-        rows = [list(owned) for owned in owners.values()]
-        return [str(name) for name in owners], rows
+        try:
+            return [str(name) for name in owners], [list(owned) for owned in owners.values()]
+        except TypeError:
+            raise InvalidInputError(
+                f"owners must map each party to a list of its rows, got {shown(owners)}"
+            ) from None
     if isinstance(owners, list | tuple) and owners and all(map(_is_list, owners)):
         return [f"party {i + 1}" for i in range(len(owners))], list(owners)
     check_same_rows(pool, owners, "pool", "owners")

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from counterplay.errors import ProtocolError
-from counterplay.labeling.certificate import WITHDRAWN
+from counterplay.labeling.certificate import SKIPPED, WITHDRAWN
 from counterplay.labeling.solo import Step
 
 Key = tuple[int, str, int]
@@ -50,12 +50,15 @@ class Answers:
     def lookup(self, party: int, key: Key) -> int | None:
         """The answer that counts for a party: its own before another's."""
         told = self.given.get(key)
+        found = None
         if told:
             if party in told:
-                return told[party]
-            if self.free == "any":
-                return told[min(told)]
-        return WITHDRAWN if key[0] in self.withdrawn else None
+                found = told[party]
+            elif self.free == "any":
+                found = told[min(told)]
+        # an item that nobody could label and that was then taken out is no wrong label
+        gone = key[0] in self.withdrawn and (found is None or found == SKIPPED)
+        return WITHDRAWN if gone else found
 
     def result(self, party: int, item: int, kind: str) -> int | None:
         """The label of an item: one learning answer, or the adjudicated ones of a check."""
@@ -196,9 +199,10 @@ class Shadow:
                 found.update(self.answers.keys(self.party, item, self.step.kind))
             for item in self._core:
                 found.update(self.answers.keys(self.party, item, "audit"))
-        gone = self.answers.withdrawn
+        gone, given = self.answers.withdrawn, self.answers.given
         left = found - self.passed.keys()
-        return {key for key in left if key[0] not in gone} if gone else left
+        # of a withdrawn item only what was answered is work, alone as well
+        return {key for key in left if key[0] not in gone or key in given} if gone else left
 
     def refresh(self) -> None:
         """Read the core again, after the pool has grown."""

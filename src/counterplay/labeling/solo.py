@@ -21,17 +21,17 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.labeling.certificate import (
     SKIPPED,
+    WITHDRAWN,
     FrozenVector,
     LabelCertificate,
     by_order,
 )
 from counterplay.labeling.models import PoolModel
+from counterplay.labeling.scores import calibration, frozen_labels, judged, smallest_margins
 
 Kind = Literal["learn", "audit"]
 GROWTH = 1.15
 """A new vector is frozen only when the training set has grown by this factor."""
-MEMORY = 60
-"""Learning answers from which the model's own estimate of its errors is calibrated."""
 
 
 @checked
@@ -92,6 +92,8 @@ class SoloPool:
         Seed of the run.
     outside:
         Items that no population may hold: audited before a coordinator's retraction.
+    lost:
+        Those of them that nobody labelled.
     """
 
     items: IntArray
@@ -106,6 +108,7 @@ class SoloPool:
     noise: float = 0.0
     batch: int = 10
     outside: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
 
 
 @checked
@@ -167,6 +170,7 @@ class TestFirstRun:
         self.frozen: dict[int, int] = {}
         self.scores: FloatArray | None = None
         self.alpha_left = pool.alpha_left
+        self._withdrawn: dict[int, bool] = {}  # item -> whether it had been skipped in a check
         self._prefix_end = 0.0
         self._last_launch = 0
         self._judged: list[tuple[bool, float]] = []  # wrong?, predicted chance of that
@@ -201,11 +205,13 @@ class TestFirstRun:
         self.scores = None
         self._index()
 
-    def drop_vectors(self, item: int) -> None:
-        """Give up vectors that hold an unchecked item which was withdrawn."""
+    def withdraw(self, item: int, *, skipped: bool) -> None:
+        """An item is taken out: vectors that hold it die, or if it was skipped begin again."""
+        self._withdrawn[item] = skipped
         for vector in self.vectors:
-            if item in vector.items and item not in self.audited:
-                vector.dead = True
+            if item in vector.items:
+                vector.dead |= not skipped
+                vector.begin_again()
 
     def _index(self) -> None:
         """Which items are labelled and asked, by their places; the audit order."""
@@ -346,13 +352,15 @@ class TestFirstRun:
         labels = frozen_labels(self.scores, pool.model, rows, codes, pool.noise)
         self.frozen = dict(zip(pool.items.tolist(), labels.tolist()))
         holds = self._order if pool.noise else by_order(self._open(), pool.keys)
-        population = holds[~np.isin(holds, list(pool.outside))]
+        unchecked = [x for x, skipped in self._withdrawn.items() if not skipped]
+        population = holds[~np.isin(holds, [*pool.outside, *unchecked])]
         self.alpha_left /= 2.0
         self._last_launch = max(1, len(self.learned))
         values = labels[self._places(population)]
         vector = FrozenVector(
-            len(self.vectors), population, values, n=len(pool.items), max_error=pool.max_error,
-            alpha=self.alpha_left,
+            len(self.vectors), population, values, n=len(pool.items) - len(self._withdrawn),
+            max_error=pool.max_error, alpha=self.alpha_left,
+            lost=len(pool.lost.difference(self.pool.items[self._labelled].tolist())),
         )  # fmt: skip
         self.vectors.append(vector)
 
@@ -361,6 +369,7 @@ class TestFirstRun:
         size = max(int(self.pool.items.max(initial=0)) + 1, len(self.pool.keys))
         fixed = np.full(size, -1, dtype=np.int64)
         results = self.audited if self.pool.noise else {**self.audited, **self.learned}
+        results = {x: WITHDRAWN if x in self._withdrawn else c for x, c in results.items()}
         for x, code in results.items():
             fixed[x] = code
         for vector in self.vectors:
@@ -375,54 +384,3 @@ class TestFirstRun:
                 self.frozen = dict(zip(places, vector.labels.tolist()))
                 return True
         return False
-
-
-def calibration(record: Sequence[tuple[bool, float]]) -> float:
-    """Wrong predictions over expected ones, on the last learning answers; no audit is used."""
-    recent = record[-MEMORY:]
-    wrong = sum(miss for miss, _ in recent)
-    return (1.0 + wrong) / (1.0 + sum(doubt for _, doubt in recent))
-
-
-def judged(scores: FloatArray, codes: Sequence[int]) -> list[tuple[bool, float]]:
-    """Compare predictions with answers: whether wrong, and how probable that had seemed."""
-    best = scores.argmax(axis=1)
-    return [
-        (bool(guess != code), float(1.0 - row.max()))
-        for guess, row, code in zip(best.tolist(), scores, codes)
-        if code >= 0
-    ]
-
-
-def smallest_margins(scores: FloatArray, count: int) -> IntArray:
-    """Positions of the rows whose two best scores are closest, closest first."""
-    top = np.partition(scores, -2, axis=1)[:, -2:] if scores.shape[1] > 1 else scores
-    margins = top[:, -1] - top[:, 0]
-    if count < len(margins):
-        cut = np.partition(margins, count - 1)[count - 1]
-        near = np.flatnonzero(margins <= cut)
-    else:
-        near = np.arange(len(margins))
-    chosen: IntArray = near[np.argsort(margins[near], kind="stable")][:count].astype(np.int64)
-    return chosen
-
-
-def frozen_labels(
-    scores: FloatArray, model: PoolModel, rows: IntArray, codes: IntArray, noise: float
-) -> IntArray:
-    """Labels of all rows: the model's, and the answers where there are any.
-
-    With noise an answer is weighed against a model that has not seen it.
-    """
-    labels: IntArray = scores.argmax(axis=1).astype(np.int64)
-    if not rows.size:
-        return labels
-    if noise == 0.0:
-        labels[rows] = codes
-        return labels
-    logs = np.log(np.maximum(scores, 1e-6))
-    logs[rows] = np.log(np.maximum(model.held_out(rows, codes), 1e-6))
-    weight = np.log((1.0 - noise) * (scores.shape[1] - 1) / noise)
-    np.add.at(logs, (rows, codes), weight)
-    labels[rows] = logs[rows].argmax(axis=1)
-    return labels

@@ -1,9 +1,10 @@
 """One model per block; what cannot be fitted abstains.
 
 A contaminated block may be unlearnable and must not stop the others: whatever its model raises, the
-block abstains. A block with one class votes for it. If no block has a model, the first error is
-raised, because then the estimator itself is wrong. A certified vote has a model left after the
-certified number of changes, so it cannot be stopped by them.
+block abstains. So does a block whose model cannot predict the block's own rows: it is not asked
+again. A block with one class votes for it. If no block has a model, the first error is raised,
+because then the estimator itself is wrong. A certified vote has a model left after the certified
+number of changes, so it cannot be stopped by them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from counterplay.poisoning.model import BatchLearner, LabelledSet, fresh
 from counterplay.poisoning.training_rows import Rows, block_labels
 from counterplay.tables.cells import shown
 
+_PROBED = 3  # own rows that a new model is asked about
+
 
 class Constant:
     """Always gives the same label."""
@@ -47,6 +50,11 @@ class Failed:
 
     kind: str
     message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failed:
+        """Keep the type and one line of the message of an error."""
+        return cls(type(error).__name__, " ".join(str(error).split())[:200])
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -148,9 +156,26 @@ def _fit(base: Any, X: Any, y: NDArray[Any], seed: int) -> Any:
     try:
         model = fresh(base, seed).fit(X, labels)
     except Exception as error:
-        return Failed(type(error).__name__, " ".join(str(error).split())[:200])
+        return Failed.of(error)
+    if not isinstance(base, BatchLearner) and (failed := _mute(model, X)) is not None:
+        return failed
     categories = _categories(X)
     return Categorised(model, categories) if categories else model
+
+
+def _mute(model: Any, X: Any) -> Failed | None:
+    """Return why a model predicts none of the first rows of its block; None if it does."""
+    places = [slice(i, i + 1) for i in range(min(_PROBED, n_rows(X)))]
+    failed = None
+    for place in (slice(0, _PROBED), *places):  # all at once first: that is the usual case
+        rows = X.iloc[place].copy() if isinstance(X, pd.DataFrame) else own_copy(X[place])
+        try:
+            if len(model.predict(rows)) == n_rows(rows):
+                return None
+            failed = Failed("ValueError", "the model does not give one prediction for each row")
+        except Exception as error:
+            failed = Failed.of(error)
+    return failed
 
 
 def _categories(X: Any) -> dict[str, Any]:

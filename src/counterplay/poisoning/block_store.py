@@ -2,7 +2,8 @@
 
 Files are never changed. An update writes new ones beside the old, then replaces the manifest, then
 deletes what it no longer names: a process that is killed leaves the state before or after, never
-between. The manifest carries a keyed hash of itself and of every file.
+between. Only one process at a time does so: the others are told. The manifest carries a keyed hash
+of itself and of every file.
 Source: docs/theory/21-sources.md, "On disk".
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,8 @@ from counterplay.tables.cells import shown
 from counterplay.tables.encoding import check_key
 
 MANIFEST = "manifest.json"
+_LOCK = ".lock"
+_WAIT = 5.0  # seconds until a folder that somebody else works in is refused
 _LARGEST = 2**31
 _FOLDERS = ("rows", "models")
 
@@ -101,6 +105,30 @@ class Manifest(Record, frozen=True):
     rows: list[SavedRows | None]
     models: list[SavedModel]
     seal: str = ""
+
+
+@contextlib.contextmanager
+def alone(folder: Path, *, shared: bool = False, wait: float | None = None) -> Iterator[None]:
+    """Keep other writers out of a folder, in this process and elsewhere; readers may share it.
+
+    Who comes second waits a while and is then refused. The lock is that of an empty SQLite file,
+    which the system lifts when a process dies. Where no such file can be, nobody writes, either.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            where = f"{(folder / _LOCK).absolute().as_uri()}?mode={'rw' if shared else 'rwc'}"
+            seconds = _WAIT if wait is None else wait
+            lock = sqlite3.connect(where, timeout=seconds, isolation_level=None, uri=True)
+            held.callback(lock.close)
+            lock.execute("BEGIN" if shared else "BEGIN EXCLUSIVE")
+            lock.execute("SELECT * FROM sqlite_master").fetchall()
+        except (sqlite3.Error, ValueError) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                raise InvalidStateError(
+                    f"another process is at work in {shown(str(folder), 120)}; try again when it "
+                    "is done, or take another folder"
+                ) from None
+        yield
 
 
 def write_manifest(folder: Path, manifest: Manifest, key: bytes | str | None) -> Manifest:
@@ -184,8 +212,18 @@ def flush(folder: Path) -> None:
         flush_folder(folder / name)
 
 
-def sweep(folder: Path, manifest: Manifest, schema: Schema) -> int:
-    """Delete every file that the manifest does not name; return how many."""
+def sweep(folder: Path, manifest: Manifest, schema: Schema) -> None:
+    """Delete every file that the manifest does not name."""
+    gone = left_over(folder, manifest, schema)
+    for path in gone:
+        with contextlib.suppress(OSError):  # a folder that may only be read
+            path.unlink()
+    if gone:
+        flush(folder)
+
+
+def left_over(folder: Path, manifest: Manifest, schema: Schema) -> list[Path]:
+    """Return the files that the manifest does not name."""
     named = {
         rows_path(folder, i, saved, schema)
         for i, saved in enumerate(manifest.rows)
@@ -197,15 +235,7 @@ def sweep(folder: Path, manifest: Manifest, schema: Schema) -> int:
         if saved.file is not None
     }
     named.add(model_path(folder, "estimator", manifest.estimator))
-    gone = 0
-    for path in _files(folder):
-        if path not in named:
-            with contextlib.suppress(OSError):  # a folder that may only be read
-                path.unlink()
-                gone += 1
-    if gone:
-        flush(folder)
-    return gone
+    return [path for path in _files(folder) if path not in named]
 
 
 def _files(folder: Path) -> Iterator[Path]:

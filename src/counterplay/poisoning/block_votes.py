@@ -1,7 +1,7 @@
 """What the models of the blocks say about rows: votes and scores, each row alone.
 
 A model that cannot predict some rows abstains on those; its vote at a row never depends on the
-other rows.
+other rows. (A model that cannot predict rows of its own block has failed and is not asked.)
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _in_pieces(
         return values, None
     except Exception as error:
         if n <= 1:
-            return np.array([none] * n), Failed(type(error).__name__, str(error)[:150])
+            return np.array([none] * n), Failed.of(error)
         half = (start + stop) // 2
         first = _in_pieces(call, take, start, half, none)
         second = _in_pieces(call, take, half, stop, none)

@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from counterplay.poisoning.block_store import alone
 from counterplay.poisoning.partition_certificates import PartitionCertificates
-from counterplay.poisoning.saved_partition import check_folder, load_partition, save_partition
+from counterplay.poisoning.saved_partition import (
+    check_folder,
+    load_partition,
+    made_folder,
+    save_partition,
+)
 from counterplay.tables import Schema
 from counterplay.tables.cells import shown
 from counterplay.tables.encoding import check_key
@@ -97,9 +103,9 @@ class PartitionClassifier(PartitionCertificates):
         True for a bar on standard error, or a function of the blocks done and all blocks.
     store:
         Folder for the rows and models; updates go there, too, and rows are read when they are
-        needed. One classifier at a time may write there. Sources and ids are written as keyed
-        hashes: give a ``key``. Sources named in ``split`` are settings and stay readable. None:
-        everything is in memory.
+        needed. One classifier at a time may write there; another one is refused. Sources and ids
+        are written as keyed hashes: give a ``key``. Sources named in ``split`` are settings and
+        stay readable. None: everything is in memory.
 
     Attributes
     ----------
@@ -239,7 +245,8 @@ class PartitionClassifier(PartitionCertificates):
             A folder without a partition; it is made if need be.
         """
         check_is_fitted(self)
-        save_partition(self, check_folder(folder), live=False)
+        with alone(made_folder(folder)):
+            save_partition(self, check_folder(folder), live=False)
 
     @classmethod
     def load(

@@ -6,9 +6,11 @@ Source: docs/theory/21-sources.md, "Updates".
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,7 +23,7 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import IntArray
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.poisoning.block_fits import Constant, Failed, fit_held
-from counterplay.poisoning.block_store import StoredRows
+from counterplay.poisoning.block_store import StoredRows, alone
 from counterplay.poisoning.block_votes import collect_votes
 from counterplay.poisoning.block_workers import Progress, Workers
 from counterplay.poisoning.certificates import spread_parts
@@ -49,6 +51,7 @@ from counterplay.poisoning.saved_partition import (
     check_unchanged,
     save_changed,
     save_partition,
+    store_alone,
     stored_rows,
 )
 from counterplay.poisoning.training_rows import (
@@ -113,6 +116,10 @@ class PartitionTraining(VotingClassifier):
             Ids that you gave the rows; without ``sources`` the block of a row is that of its id.
         """
         check_settings(self)
+        with store_alone(self):
+            return self._fit(X, y, sources, row_ids)
+
+    def _fit(self, X: Any, y: Any, sources: Any, row_ids: Any) -> Self:
         folder = check_store(self)
         schema = self.schema
         if not isinstance(self.estimator, BatchLearner):
@@ -292,6 +299,16 @@ class PartitionTraining(VotingClassifier):
             raise InvalidInputError("update is for scikit-learn estimators; fit the learner again")
         if (X is None) != (y is None):
             raise InvalidInputError("new rows need labels: give both X and y")
+        folder = self._parts.folder if isinstance(self._parts, StoredRows) else None
+        with contextlib.nullcontext() if folder is None else alone(folder):
+            found = self._update(
+                (X, y, sources, row_ids), remove, all_copies, remove_ids, remove_sources
+            )
+        return replace(found, seconds=time.perf_counter() - start)
+
+    def _update(
+        self, more: Any, remove: Any, all_copies: bool, remove_ids: Any, remove_sources: Any
+    ) -> UpdateReport:
         if isinstance(self._parts, StoredRows):
             check_unchanged(self, self._parts.folder, self._manifest)
         removal = Removal(self._parts, self._dealer, self._fitted)
@@ -302,12 +319,12 @@ class PartitionTraining(VotingClassifier):
         if remove is not None:
             removal.content(self.schema_, remove, all_copies)
         gone = sum(int(mask.sum()) for mask in removal.gone.values())
-        new, rejected = ([], 0) if X is None else self._new_rows(X, y, sources, row_ids)
+        new, rejected = ([], 0) if more[0] is None else self._new_rows(*more)
         added = sum(len(part) for _, part in new)
         if self._n_rows() - gone + added == 0:
             raise InvalidInputError("no row would be left; fit on other rows instead")
         changed = changed_parts(self._parts, removal.gone, new)
-        if row_ids is not None:
+        if more[3] is not None:
             self._check_ids(changed)
         before = {name: getattr(self, name) for name in _STATE}
         try:
@@ -318,8 +335,7 @@ class PartitionTraining(VotingClassifier):
             for name, value in before.items():
                 setattr(self, name, value)
             raise
-        seconds = time.perf_counter() - start
-        return UpdateReport(refitted, len(self.models_), added, gone, rejected, seconds)
+        return UpdateReport(refitted, len(self.models_), added, gone, rejected, 0.0)
 
     def _keep(self, changed: Mapping[int, Held]) -> None:
         """Hold the new rows instead of the old ones."""

@@ -7,6 +7,7 @@ skops files; what skops cannot hold is written as a pickle, which is opened on r
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import pickle
 import platform
@@ -29,10 +30,12 @@ from counterplay.poisoning.block_store import (
     Manifest,
     SavedModel,
     StoredRows,
+    alone,
     flush,
     get_rows,
     key_fingerprint,
     keyed_hash,
+    left_over,
     model_path,
     put_rows,
     read_manifest,
@@ -67,19 +70,32 @@ def check_store(guard: PartitionTraining) -> Path | None:
 
 def check_folder(folder: str | Path, mine: Manifest | None = None) -> Path:
     """Return a folder that may be written; one with another partition is refused."""
-    path = Path(folder)
+    path = made_folder(folder)
     text = path / MANIFEST
     if text.exists() and (mine is None or f'"seal":"{mine.seal}"' not in text.read_text("utf-8")):
         raise InvalidInputError(
             f"{shown(str(path), 120)} holds a partition already; load it with "
             "PartitionClassifier.load, or take another folder"
         )
+    return path
+
+
+def made_folder(folder: str | Path) -> Path:
+    """Return a folder with the places for rows and models, made if need be."""
+    path = Path(folder)
     try:
         for name in ("rows", "models"):
             (path / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInputError(f"{shown(str(path), 120)} cannot be written: {error}") from None
     return path
+
+
+def store_alone(guard: PartitionTraining) -> contextlib.AbstractContextManager[None]:
+    """Keep others out of the store of a classifier, if it has one."""
+    if guard.store is None or isinstance(guard.estimator, BatchLearner):
+        return contextlib.nullcontext()
+    return alone(made_folder(guard.store))
 
 
 def save_partition(guard: PartitionTraining, folder: Path, *, live: bool) -> Manifest:
@@ -144,7 +160,22 @@ def save_changed(
 def load_partition(
     guard: PartitionTraining, folder: Path, *, estimator: Any, trust_pickle: bool
 ) -> None:
-    """Fill a classifier that has nothing but its key from a folder."""
+    """Fill a classifier that has nothing but its key from a folder; mend the folder."""
+    with alone(folder, shared=True):
+        odd = _load(guard, folder, estimator=estimator, trust_pickle=trust_pickle)
+    manifest = guard._manifest
+    if manifest.live and odd:
+        with alone(folder):
+            check_unchanged(guard, folder, manifest)
+            guard._manifest = save_partition(guard, folder, live=True)
+            guard._parts = stored_rows(guard, folder, guard._manifest)
+    elif left_over(folder, manifest, guard.schema_):  # an update was killed, or is just made
+        with contextlib.suppress(InvalidStateError), alone(folder, wait=0.0):
+            sweep(folder, read_manifest(folder, guard.key), guard.schema_)
+
+
+def _load(guard: PartitionTraining, folder: Path, *, estimator: Any, trust_pickle: bool) -> bool:
+    """Fill a classifier from a folder; return whether the folder differs from it."""
     manifest = read_manifest(folder, guard.key)
     _check_versions(manifest)
     schema = replace(Schema.from_dict(manifest.frozen), margin=manifest.margin)
@@ -176,11 +207,7 @@ def load_partition(
             stacklevel=4,
         )
     guard._manifest = manifest
-    if manifest.live and (stale or estimator is not None):
-        guard._manifest = save_partition(guard, folder, live=True)
-        guard._parts = stored_rows(guard, folder, guard._manifest)
-    else:
-        sweep(folder, manifest, schema)
+    return bool(stale) or estimator is not None
 
 
 def stored_rows(guard: PartitionTraining, folder: Path, manifest: Manifest) -> StoredRows:

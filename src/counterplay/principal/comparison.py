@@ -18,9 +18,10 @@ from counterplay.core.report import Report
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import FloatArray, check_positive_int
 from counterplay.errors import InvalidInputError
+from counterplay.principal.batches import batch_slices
 from counterplay.principal.behaviour import conditional_bias
 from counterplay.principal.events import Decision, EventFamilies, EventFamily, Events
-from counterplay.principal.forecasts import Forecaster, batch_slices
+from counterplay.principal.forecasts import Forecaster
 from counterplay.principal.games import check_codes, check_contexts, check_forecasts, check_states
 
 if TYPE_CHECKING:

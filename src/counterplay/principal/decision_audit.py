@@ -259,8 +259,11 @@ def decision_audit(
         columns["payoff"] = _payoffs(utilities, known)
     frame = _rows(columns, known, level)
     chosen = _acting(frame, known, acting)
-    notes = () if recommendation else ("no recommendation column: obedience is not judged",)
-    return DecisionReport(frame, _threshold(frame, chosen), chosen, float(y.mean()), level, notes)
+    notes = [] if recommendation else ["no recommendation column: obedience is not judged"]
+    if time is not None and chosen is not None:
+        notes.append(f"limits of the threshold take rows of one {time} as independent")
+    threshold = _threshold(frame, chosen)
+    return DecisionReport(frame, threshold, chosen, float(y.mean()), level, tuple(notes))
 
 
 def _events(values: FloatArray, name: str, rows: Any) -> FloatArray:

@@ -29,17 +29,19 @@ from counterplay.core.validation import (
     check_size,
 )
 from counterplay.errors import AssumptionWarning, InvalidInputError, ProtocolError
+from counterplay.principal.batches import Moves, batch_outcomes, check_batch, summed_residuals
 from counterplay.principal.events import Always, EventFamilies, EventFamily, Events, MostLikely
-from counterplay.principal.forecasts import (
+from counterplay.principal.forecast_certificate import (
     ForecastCertificate,
-    Forecaster,
-    batch_outcomes,
-    check_batch,
+    bias_frame,
+    largest_ratio,
 )
+from counterplay.principal.forecasts import Forecaster
 from counterplay.principal.games import check_forecasts
 from counterplay.principal.guard import Guard
-from counterplay.principal.minimax import METHODS, ForecastLottery, Method, solve_minimax
+from counterplay.principal.minimax import METHODS, ForecastLottery, Method
 from counterplay.principal.potential import Potential, n_rates_for
+from counterplay.principal.warm_minimax import WarmMinimax
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -190,8 +192,7 @@ class UnbiasedForecaster(Forecaster):
         if isinstance(self.base, Forecaster):
             source = self.base.batched(self.batch_)
             self._base = source.started(n, self.events_, self.horizon, self._rng)
-        self._seeds = np.full((1, n), 1.0 / n)
-        self._support = np.empty((0, n))
+        self._solver = WarmMinimax(n, self.inner, int(self.max_evaluations))
         self._mixture: ForecastLottery | None = None
         self._guarded = False
         self._pending_batch: tuple[FloatArray, list[Any], float, int] | None = None
@@ -216,6 +217,13 @@ class UnbiasedForecaster(Forecaster):
                 self._cache.clear()
                 self._cached_rows.clear()
             found = self._cache[key] = self.events_.active(point, None)
+        return found
+
+    def _active_rows(self, batch: list[Any], points: FloatArray) -> list[Sequence[int]]:
+        """The events of every row of a batch, each in its own context."""
+        found: list[Sequence[int]] = []
+        for self._context, point in zip(batch, points):
+            found.append(tuple(self._active(point)))
         return found
 
     def gain(self, point: FloatArray) -> FloatArray:
@@ -246,18 +254,7 @@ class UnbiasedForecaster(Forecaster):
 
     def _minimax(self, first: FloatArray | None, tolerance: float) -> ForecastLottery:
         """The random forecast that no outcome can exploit; near the base where there is one."""
-        seeds = self._seeds
-        if first is not None:
-            seeds = np.vstack([first, seeds[(seeds != first).any(axis=1)]])
-        return solve_minimax(
-            self.gain,
-            int(self.n_outcomes or 1),
-            tolerance,
-            seeds=seeds,
-            near=self.base is not None,
-            method=self.inner,
-            max_evaluations=int(self.max_evaluations),
-        )
+        return self._solver.solve(self.gain, first, tolerance, near=self.base is not None)
 
     def _proposal(self, context: Any) -> FloatArray | None:
         """What the base would forecast."""
@@ -276,7 +273,7 @@ class UnbiasedForecaster(Forecaster):
         """Return the forecast of the coming round; repeated calls return the same one."""
         if self._pending() is None:
             mixture = self.mixture(context)
-            self._drawn = mixture.points[_chosen(mixture.weights, self._rng.random())].copy()
+            self._drawn = mixture.drawn(self._rng.random()).copy()
         assert self._drawn is not None
         return self._drawn.copy()
 
@@ -295,13 +292,13 @@ class UnbiasedForecaster(Forecaster):
         self._book([(self._active(point), residual, 1)], mixture.gap)
         self.outcomes_ += 1
         self.evaluations_.append(mixture.evaluations)
-        self._seeds = self._next_seeds(point, mixture.points)
+        self._solver.remember(point, mixture)
         if self._base is not None:
             self._base.learn_one(outcome)
         self._drawn, self._mixture, self._context = None, None, None
         return self
 
-    def _book(self, moves: list[tuple[Sequence[int], FloatArray, int]], gap: float) -> None:
+    def _book(self, moves: Moves, gap: float) -> None:
         """Close a round: the potential moves, and the base or the minimax step answers for it."""
         tolerance, before = self.tolerance_, self.potential_.value() if self._guarded else 0.0
         for events, residual, count in moves:
@@ -335,10 +332,7 @@ class UnbiasedForecaster(Forecaster):
         self._guarded, gap, evaluations = False, 0.0, 1
         if self.guard_ is not None:
             points = np.stack([w for w in wanted if w is not None])
-            active = []
-            for self._context, point in zip(batch, points):
-                active.append(tuple(self._active(point)))
-            self._guarded = self.guard_.accepts(active, points)
+            self._guarded = self.guard_.accepts(self._active_rows(batch, points), points)
         if not self._guarded:
             points, gap, evaluations = self._batch_minimax(batch, wanted)
         self._pending_batch = (points, batch, gap, evaluations)
@@ -356,9 +350,9 @@ class UnbiasedForecaster(Forecaster):
                 lottery = self._minimax(first, share)
                 evaluations += lottery.evaluations
             gap += lottery.gap
-            drawn.append(lottery.points[_chosen(lottery.weights, self._rng.random())])
+            drawn.append(lottery.drawn(self._rng.random()))
         assert lottery is not None
-        self._seeds = self._next_seeds(drawn[-1], lottery.points)
+        self._solver.remember(drawn[-1], lottery)
         return np.stack(drawn), gap, evaluations
 
     def learn_batch(self, outcomes: ArrayLike) -> Self:
@@ -370,15 +364,8 @@ class UnbiasedForecaster(Forecaster):
         self._pending_batch = None
         if len(batch) == 1:
             return self.learn_one(int(y[0]))
-        sums: dict[int, FloatArray] = {}
-        counts: dict[int, int] = {}
-        for self._context, point, outcome in zip(batch, points, y.tolist()):
-            residual = point.copy()
-            residual[outcome] -= 1.0
-            for event in self._active(point):
-                sums[event] = sums.get(event, 0.0) + residual
-                counts[event] = counts.get(event, 0) + 1
-        self._book([([event], sums[event], counts[event]) for event in sums], gap)
+        active = self._active_rows(batch, points)
+        self._book(summed_residuals(active, points, y.tolist()), gap)
         self.outcomes_ += len(batch)
         self.evaluations_.append(evaluations)
         if self._base is not None:
@@ -386,13 +373,6 @@ class UnbiasedForecaster(Forecaster):
             self._base.learn_batch(y)
         self._context = None
         return self
-
-    def _next_seeds(self, point: FloatArray, support: FloatArray) -> FloatArray:
-        """The drawn forecast, then the support of the last round that needed more than one."""
-        if len(support) > 1:
-            self._support = support
-        others = self._support[(self._support != point).any(axis=1)]
-        return np.vstack([point, others])
 
     def _warn_overflow(self) -> None:
         self.potential_.overflow = False
@@ -410,52 +390,29 @@ class UnbiasedForecaster(Forecaster):
         residuals divided by all rounds) and ``bound``, which holds for all events at once with
         probability ``1 - delta``.
         """
-        import pandas as pd
-
         self._prepare()
         check_open_fraction(delta, "delta")
         if self.rounds_ == 0:
             raise ProtocolError("there is nothing to report yet: call predict_one and learn_one")
-        potential, rows = self.potential_, self.potential_.size
-        seen = potential.n[:rows] > 0
-        bounds = potential.bound(self.budget_, delta).sum(axis=1) / self.outcomes_
-        frame = pd.DataFrame(
-            {
-                "family": [
-                    self.events_.family(event) for event in np.array(potential.events)[seen]
-                ],
-                "event": [self.events_.label(event) for event in np.array(potential.events)[seen]],
-                "n": potential.n[:rows][seen].astype(int),
-                "alpha": np.abs(potential.R[:rows][seen]).sum(axis=1) / self.outcomes_,
-                "bound": bounds[seen],
-            }
-        )
-        return frame
+        return bias_frame(self.potential_, self.events_, self.budget_, self.outcomes_, delta)
 
     def certificate(self, delta: float = 0.05) -> ForecastCertificate:
         """Return the potential, the gaps and the largest bias relative to its bound."""
         self._prepare()
         check_open_fraction(delta, "delta")
-        potential, rows = self.potential_, self.potential_.size
-        ratio = np.abs(potential.R[:rows]) / potential.bound(self.budget_, delta)
+        guard = self.guard_
         return ForecastCertificate(
             rounds=self.rounds_,
-            events=int((potential.n[:rows] > 0).sum()),
-            start=potential.start,
-            potential=potential.value(),
+            events=int((self.potential_.n[: self.potential_.size] > 0).sum()),
+            start=self.potential_.start,
+            potential=self.potential_.value(),
             gap_total=float(np.sum(self.gaps_)),
             budget=self.budget_,
             worst_gap=self.worst_gap_,
-            worst_ratio=float(ratio.max(initial=0.0)),
+            worst_ratio=largest_ratio(self.potential_, self.budget_, delta),
             evaluations=float(np.mean(self.evaluations_)) if self.evaluations_ else 0.0,
             delta=delta,
-            account=0.0 if self.guard_ is None else self.guard_.account / potential.start,
-            allowed=0.0 if self.guard_ is None else float(self.budget),
-            kept=0.0 if self.guard_ is None else self.guard_.kept / max(self.rounds_, 1),
+            account=0.0 if guard is None else guard.account / self.potential_.start,
+            allowed=0.0 if guard is None else float(self.budget),
+            kept=0.0 if guard is None else guard.kept / max(self.rounds_, 1),
         )
-
-
-def _chosen(weights: FloatArray, level: float) -> int:
-    """Index of a lottery's draw."""
-    drawn = int(np.searchsorted(np.cumsum(weights), level, side="right"))
-    return min(drawn, len(weights) - 1)

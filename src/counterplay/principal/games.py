@@ -244,6 +244,15 @@ class LinearContractGame(PrincipalAgentGame):
         """Return (1 - p) * values."""
         return np.asarray((1.0 - policy) * self.values)
 
+    def n_actions(self, policy: Any) -> int:
+        """Return how many actions the Agent has, whatever the share."""
+        return int(self.costs.size)
+
+    def tables(self, policies: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return U and V of several shares at once."""
+        p = np.asarray(policies, dtype=np.float64).reshape(-1, 1, 1)
+        return p * self.values - self.costs[:, None], (1.0 - p) * self.values
+
     def action_label(self, policy: Any, action: int) -> str:
         """Return the name of the action."""
         return self.action_names[int(action)] if self.action_names else str(int(action))

@@ -38,7 +38,8 @@ from counterplay.principal.events import (
     NetPoint,
 )
 from counterplay.principal.finite_oracle import FiniteStableOracle, NoStablePolicy
-from counterplay.principal.forecasts import ForecastCertificate, Forecaster
+from counterplay.principal.forecast_certificate import ForecastCertificate
+from counterplay.principal.forecasts import Forecaster
 from counterplay.principal.games import FiniteGame, PrincipalAgentGame
 from counterplay.principal.insured import InsuredRun, insured
 from counterplay.principal.linear_contracts import contract_grid, tie_points
@@ -61,7 +62,6 @@ from counterplay.principal.obedience import (
 )
 from counterplay.principal.offer_fit import NextOffer, OfferFit
 from counterplay.principal.offer_markets import OfferMarket, Seller, random_offer_market
-from counterplay.principal.offer_planner import PlanReport
 from counterplay.principal.offer_terms import Terms
 from counterplay.principal.persuasion import PersuasionGeometry, Scheme
 from counterplay.principal.persuasion_oracle import (
@@ -69,6 +69,7 @@ from counterplay.principal.persuasion_oracle import (
     StabilizedPersuasion,
     benchmark_schemes,
 )
+from counterplay.principal.plan_report import PlanReport
 from counterplay.principal.repeated_contract import gap_adversary
 from counterplay.principal.response_band import ResponseBand, response_band
 from counterplay.principal.responses import (

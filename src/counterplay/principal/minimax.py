@@ -55,6 +55,11 @@ class ForecastLottery:
     gap: float
     evaluations: int
 
+    def drawn(self, uniform: float) -> FloatArray:
+        """Return the point that a uniform number draws."""
+        at = int(np.searchsorted(np.cumsum(self.weights), uniform, side="right"))
+        return np.asarray(self.points[min(at, len(self.weights) - 1)])
+
 
 @checked
 def solve_minimax(
@@ -98,6 +103,19 @@ def solve_minimax(
     check_size(check_positive_int(n, "n") * max_evaluations, 5 * 10**7, "outcomes x evaluations")
     if seeds is not None and (seeds.ndim != 2 or seeds.shape[1] != n):
         raise InvalidInputError(f"seeds must be rows of {n} probabilities, got {seeds.shape}")
+    return minimax_step(gain, n, tol, seeds, near, method, max_evaluations)
+
+
+def minimax_step(
+    gain: Gain,
+    n: int,
+    tol: float,
+    seeds: FloatArray | None,
+    near: bool,
+    method: Method,
+    max_evaluations: int,
+) -> ForecastLottery:
+    """Solve one step; the arguments of :func:`solve_minimax`, checked before."""
     chosen = method if method != "auto" else ("bisection" if n == 2 else "cutting-plane")
     if chosen == "bisection" and n != 2:
         raise InvalidInputError(f"bisection needs two outcomes, got {n}")

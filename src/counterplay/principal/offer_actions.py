@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from counterplay.core.validation import FloatArray, check_open_fraction, check_real
 from counterplay.errors import InvalidInputError
@@ -76,4 +76,4 @@ def _difference(
     if a + b == 0.0:
         return one[0] - two[0], 0.0
     free = (a + b) ** 2 / (a**2 / max(one[2] - 1, 1) + b**2 / max(two[2] - 1, 1))
-    return one[0] - two[0], float(student.ppf(1.0 - tail, free) * np.sqrt(a + b))
+    return one[0] - two[0], float(stdtrit(free, 1.0 - tail) * np.sqrt(a + b))

@@ -181,15 +181,16 @@ class OfferFit(Report):
             mean = np.add.reduceat(self.log.values[order], starts) / rows
         if not self.terms.ordered or not self.monotone:
             return np.asarray(mean)
-        from sklearn.isotonic import isotonic_regression
+        from scipy.optimize import isotonic_regression
 
-        return np.asarray(isotonic_regression(mean, sample_weight=rows))
+        return np.asarray(isotonic_regression(mean, weights=rows).x)
 
     @cached_property
     def candidates(self) -> IntArray:
         """One tried offer per unit with a margin, as positions among the distinct offers."""
         offers, power = self.log.distinct
-        units = np.array([self.unit(s) for s in power])
+        units = np.empty(power.size, dtype=np.int64)  # every distinct power is some row's
+        units[np.searchsorted(power, self.log.power)] = self.unit_rows
         rows = np.bincount(self.unit_rows)
         found = []
         for u in range(rows.size):
@@ -368,7 +369,7 @@ class OfferFit(Report):
         random_state:
             Seed.
         """
-        from counterplay.principal.offer_planner import planner_of
+        from counterplay.principal.plan_start import planner_of
 
         return planner_of(self, rounds, step, explore, at_least, highest, random_state)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class OfferLog:
     def __len__(self) -> int:
         return int(self.values.size)
 
-    @property
+    @cached_property
     def distinct(self) -> tuple[np.ndarray[Any, Any], FloatArray]:
         """Distinct offers and their powers, weakest first."""
         power, first = np.unique(self.power, return_index=True)

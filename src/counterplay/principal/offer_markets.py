@@ -18,6 +18,7 @@ from counterplay.core.validation import (
     FloatArray,
     check_choice,
     check_float_array,
+    check_fraction,
     check_positive_int,
     check_real,
     check_same_shape,
@@ -27,11 +28,12 @@ from counterplay.errors import InvalidInputError
 if TYPE_CHECKING:
     import pandas as pd
 
-Answering = Literal["best", "spiteful", "hedge", "drift"]
-ANSWERING: tuple[Answering, ...] = ("best", "spiteful", "hedge", "drift")
+Answering = Literal["best", "spiteful", "hedge", "exp3", "drift"]
+ANSWERING: tuple[Answering, ...] = ("best", "spiteful", "hedge", "exp3", "drift")
 SPITE = 20.0
 DRIFT = 0.5
 HEDGE_RATE = 2.0
+EXPLORED = 0.1
 _SHARES = np.linspace(0.0, 0.95, 951)
 
 
@@ -73,7 +75,8 @@ class OfferMarket:
 
     def response(self, share: float, *, dearer: float = 0.0) -> float:
         """Mean revenue of the best effort at a share; ``dearer`` raises all costs by a part."""
-        gain = share * self.revenues - (1.0 + dearer) * self.costs
+        rate = check_fraction(share, "share")
+        gain = rate * self.revenues - (1.0 + check_real(dearer, "dearer")) * self.costs
         near = gain >= gain.max() - 1e-9
         return float(self.revenues[near].max())
 
@@ -83,7 +86,8 @@ class OfferMarket:
 
     def best_value(self, *, dearer: float = 0.0) -> float:
         """Our money at the best of all shares from 0 to 0.95."""
-        gain = np.multiply.outer(_SHARES, self.revenues) - (1.0 + dearer) * self.costs
+        spent = (1.0 + check_real(dearer, "dearer")) * self.costs
+        gain = np.multiply.outer(_SHARES, self.revenues) - spent
         near = gain >= gain.max(axis=1, keepdims=True) - 1e-9
         return float(((1.0 - _SHARES) * np.where(near, self.revenues, 0.0).max(axis=1)).max())
 
@@ -104,7 +108,7 @@ class OfferMarket:
 
         seller = Seller(self, answering, random_state=random_state)
         offered = check_float_array(shares, "shares", ndim=1)
-        revenue = [seller.answer(float(s))[1] for s in offered]
+        revenue = [seller.answer(s)[1] for s in offered.tolist()]
         return pd.DataFrame({"commission": offered, "revenue": revenue})
 
 
@@ -134,7 +138,8 @@ class Seller:
         His efforts.
     answering:
         ``best`` response; ``spiteful`` (worst for us among efforts within 20 money of his best);
-        ``hedge`` (learns per offer); ``drift`` (best response while costs rise by half).
+        ``hedge`` (learns per offer and sees what every effort would have earned); ``exp3`` (sees
+        only his own); ``drift`` (best response while costs rise by half).
     horizon:
         Rounds until the drift is complete; it begins with :meth:`begin`.
     random_state:
@@ -171,18 +176,29 @@ class Seller:
 
     def answer(self, share: float) -> tuple[float, float]:
         """Return mean and drawn revenue at this share, and go on to the next round."""
-        market = self.market
+        share, market = check_fraction(share, "share"), self.market
         gain = share * market.revenues - (1.0 + self.dearer) * market.costs
         if self.answering == "spiteful":
             mean = float(market.revenues[gain >= gain.max() - SPITE].min())
-        elif self.answering == "hedge":
-            total = self._weights.setdefault(share, np.zeros(gain.size))
-            chance = np.exp(total - total.max())
-            chance /= chance.sum()
-            mean = float(market.revenues[self._choices.choice(gain.size, p=chance)])
-            total += HEDGE_RATE * gain / max(float(np.abs(market.revenues).max()), 1e-300)
+        elif self.answering in ("hedge", "exp3"):
+            mean = self._learned(share, gain)
         else:
             mean = market.response(share, dearer=self.dearer)
         if self._round is not None:
             self._round += 1
         return mean, mean * float(market.noise(self._noise))
+
+    def _learned(self, share: float, gain: FloatArray) -> float:
+        """Mean revenue of the effort drawn by exponential weights of this offer, then learn."""
+        total = self._weights.setdefault(share, np.zeros(gain.size))
+        chance = np.exp(total - total.max())
+        chance /= chance.sum()
+        scaled = gain / max(float(np.abs(self.market.revenues).max()), 1e-300)
+        if self.answering == "exp3":
+            chance = (1.0 - EXPLORED) * chance + EXPLORED / gain.size
+        drawn = int(self._choices.choice(gain.size, p=chance))
+        if self.answering == "exp3":  # only his own effort's gain is seen, weighted by its chance
+            total[drawn] += EXPLORED / gain.size * (1.0 + scaled[drawn]) / chance[drawn]
+        else:
+            total += HEDGE_RATE * scaled
+        return float(self.market.revenues[drawn])

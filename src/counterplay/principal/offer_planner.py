@@ -10,43 +10,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from counterplay.core.arguments import checked
-from counterplay.core.figures import PALETTE, axes_or_new, figure_style
-from counterplay.core.records import pack_generator, read_generator, require_state, write_record
-from counterplay.core.report import Report
-from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import (
-    FloatArray,
-    check_fraction,
-    check_int,
-    check_real,
-)
+from counterplay.core.records import read_generator, require_state, write_record
+from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import CounterplayError, InvalidInputError, ProtocolError
-from counterplay.principal.offer_words import money, plain_offer
+from counterplay.principal.offer_words import plain_offer
+from counterplay.principal.plan_report import PlanReport
 from counterplay.principal.saved_plan import (
-    MOST_ROUNDS,
+    WHAT,
     PlanSettings,
-    SavedArm,
     SavedEvent,
     SavedPlan,
-    SavedTerms,
     digest_of,
     read_plan,
     terms_of,
 )
 from counterplay.tables.cells import is_missing, shown
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from counterplay.principal.offer_fit import OfferFit
-
-_WHAT = "the saved plan"
 _NO_SPREAD = 0.5  # coefficient of variation when nothing is known about it
 _DIGITS = 12
 
@@ -99,9 +82,9 @@ class OfferPlanner:
         if not isinstance(settings, PlanSettings):
             raise InvalidInputError("a plan is made by fit_game(log).planner(rounds=30)")
         self.settings = settings
-        self.terms = terms_of(settings, _WHAT)
+        self.terms = terms_of(settings, WHAT)
         self.events: list[SavedEvent] = []
-        self._rng = read_generator(settings.generator, "generator", what=_WHAT)
+        self._rng = read_generator(settings.generator, "generator", what=WHAT)
         self._arms = [
             _Arm(arm.offer, self._power(arm.offer, i), arm.rows, arm.mean, arm.square)
             for i, arm in enumerate(settings.arms)
@@ -207,10 +190,10 @@ class OfferPlanner:
     def _isotonic(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         if not self.settings.shaped:
             return values
-        from sklearn.isotonic import isotonic_regression
+        from scipy.optimize import isotonic_regression
 
         scaled = weights / weights.max()
-        return np.asarray(isotonic_regression(values, sample_weight=np.maximum(scaled, 1e-12)))
+        return np.asarray(isotonic_regression(values, weights=np.maximum(scaled, 1e-12)).x)
 
     def _below(self) -> tuple[float, float] | None:
         """What lies under the weakest offer: power 0 (a highest price), where nothing is sold."""
@@ -273,7 +256,7 @@ class OfferPlanner:
         return write_record(saved)
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, what: str = _WHAT) -> OfferPlanner:
+    def from_json(cls, text: str | bytes, *, what: str = WHAT) -> OfferPlanner:
         """Return the plan of a JSON text; untrusted: checked, then replayed event by event."""
         saved = read_plan(text, what)
         try:
@@ -291,151 +274,3 @@ class OfferPlanner:
                 raise
             require_state(False, what, "", str(error)[:150])
         return plan
-
-
-@checked
-@dataclass(frozen=True)
-class PlanReport(Report):
-    """What a plan has offered and earned so far; money per round."""
-
-    events: tuple[SavedEvent, ...]
-    settings: PlanSettings
-    arms: tuple[tuple[Any, int, float], ...]
-
-    @property
-    def earned(self) -> float:
-        """Money per observed round; NaN before the first."""
-        values = self.to_frame()["earned"].dropna()
-        return float(values.mean()) if len(values) else float("nan")
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per outcome seen: offer, whether it was new, outcome, our money."""
-        import pandas as pd
-
-        terms = terms_of(self.settings, _WHAT)
-        before = {arm.offer for arm in self.settings.arms}
-        rows = []
-        for event in self.events:
-            if event.what == "seen":
-                margin = float(terms.margin(event.offer)) if terms.ordered else 1.0
-                outcome = float("nan") if event.outcome is None else event.outcome
-                new = event.offer not in before
-                rows.append((event.offer, new, outcome, margin * outcome))
-        return pd.DataFrame(rows, columns=["offer", "new", "outcome", "earned"])
-
-    def summary(self) -> str:
-        """Return the state of the plan as text."""
-        frame, s = self.to_frame(), self.settings
-        made = sum(event.what == "offered" for event in self.events)
-        lines = [f"{made} of {s.rounds} rounds offered, {int(frame['outcome'].notna().sum())} seen"]
-        if frame["earned"].notna().any():
-            lines.append(
-                f"earned {money(self.earned, s.currency)} per round; "
-                f"{int(frame['new'].sum())} rounds tried an offer that the log did not have"
-            )
-        terms = terms_of(s, _WHAT)
-        worth = [(float(terms.margin(o)) if terms.ordered else 1.0) * m for o, _, m in self.arms]
-        best = int(np.argmax(worth))
-        offer, rows, _ = self.arms[best]
-        lines.append(
-            f"largest mean so far: {s.offer} {plain_offer(offer)}, "
-            f"{money(worth[best], s.currency)} per round in {rows} rows"
-        )
-        return "\n".join(lines)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the offers over the rounds; new ones stand out."""
-        with figure_style():
-            axes = axes_or_new(ax)
-            frame = self.to_frame()
-            rounds = np.arange(1, len(frame) + 1)
-            for new, colour, label in ((False, 0, "tried before"), (True, 1, "new offer")):
-                own = frame["new"].to_numpy(dtype=bool) == new
-                shown_offers = [str(o) if isinstance(o, str) else o for o in frame["offer"][own]]
-                axes.plot(rounds[own], shown_offers, "o", color=PALETTE[colour], label=label)
-            axes.set_xlabel("round")
-            axes.set_ylabel(self.settings.offer)
-            if len(frame):
-                axes.legend()
-        return axes
-
-
-def planner_of(
-    fit: OfferFit,
-    rounds: int,
-    step: float | None,
-    explore: bool | None,
-    at_least: float | None,
-    highest: float | None,
-    random_state: RandomState,
-) -> OfferPlanner:
-    """Make the plan of a fit; the arguments are those of :meth:`OfferFit.planner`."""
-    terms, (offers, powers) = fit.terms, fit.log.distinct
-    shaped = terms.ordered and fit.monotone
-    if explore is None:
-        checks = fit.checks().set_index("check")["verdict"]
-        explore = not any(checks.get(name) == "found" for name in ("drift", "carry-over"))
-    if highest is not None and terms.kind != "price":
-        raise InvalidInputError("highest is a price: it needs terms='price'")
-    if at_least is not None:
-        check_fraction(at_least, "at_least")
-    lowest = 0.0 if shaped and terms.kind != "price" else None
-    if highest is not None:
-        top = check_real(highest, "highest", low=float(np.max(offers)))
-        lowest = -top if shaped else None
-    arms = []
-    for at in fit.candidates:
-        own = fit.log.values[fit.unit_rows == fit.unit(powers[at])]
-        lower = float(fit.band.lower(powers[at])[0])
-        arms.append(
-            SavedArm(
-                offer=_offer(offers[at]),
-                rows=int(own.size),
-                mean=float(np.sort(own).mean()),
-                square=float(((np.sort(own) - np.sort(own).mean()) ** 2).sum()),
-                lower=max(lower, fit.band.floor),
-            )
-        )
-    if len(arms) < 2:
-        raise InvalidInputError("a plan needs two tried offers with a positive margin")
-    settings = PlanSettings(
-        terms=SavedTerms(
-            kind=terms.kind,
-            unit_cost=float(terms.unit_cost),
-            list_price=None if terms.list_price is None else float(terms.list_price),
-            unit_value=None if terms.unit_value is None else float(terms.unit_value),
-        ),
-        rounds=check_int(rounds, "rounds", low=1, high=MOST_ROUNDS),
-        step=_step(fit) if step is None else check_real(step, "step", low=0.0, open_low=True),
-        explore=bool(explore) and shaped,
-        shaped=shaped,
-        at_least=None if at_least is None else float(at_least),
-        lowest_power=lowest if lowest is None or lowest < powers[0] else None,
-        floor=float(fit.band.floor),
-        promise=fit.next_offer("safe").promise,
-        offer=fit.log.offer[:1000],
-        outcome=fit.log.outcome[:1000],
-        currency=fit.currency[:1000],
-        generator=pack_generator(generator(random_state)),
-        arms=tuple(arms),
-    )
-    return OfferPlanner(settings)
-
-
-def _step(fit: OfferFit) -> float:
-    """A cent of a share, or about a hundredth of the largest offer as one digit."""
-    if not fit.terms.ordered:
-        return 0.0
-    if fit.terms.is_share:
-        return 0.01
-    size = float(np.abs(fit.log.distinct[0].astype(float)).max()) / 100.0
-    return float(f"{size:.0e}") if size > 0 else 0.01
-
-
-def _offer(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    return (
-        plain
-        if isinstance(plain, str | int | float) and not isinstance(plain, bool)
-        else str(plain)
-    )

@@ -30,6 +30,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.principal.offer_groups import Groups, group_rows
 
 DRAWS = 4000
+_CELLS = 2_000_000
 LARGEST = 1e100
 """Largest power or outcome: squares must be numbers."""
 
@@ -123,17 +124,20 @@ def _clustered_maxima(
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     first, last = np.triu_indices(k) if shaped else (np.arange(k), np.arange(k))
     worst = np.empty(draws)
-    for i in range(draws):
-        noise = root @ rng.standard_normal(k)
+    size = max(1, _CELLS // (first.size * k))  # draws that fit in memory together
+    for begin in range(0, draws, size):
+        n = min(size, draws - begin)
+        noise = rng.standard_normal((n, k)) @ root.T
         # Bartlett: root A has the covariance of dof draws; its row sums over a run square to it
-        A = np.tril(rng.standard_normal((k, k)), -1)
-        A[np.diag_indices(k)] = np.sqrt(rng.chisquare(np.maximum(dof - np.arange(k), 1)))
-        spread = np.vstack([np.zeros(k), (root @ A).cumsum(axis=0)])
-        square = ((spread[last + 1] - spread[first]) ** 2).sum(axis=1) / dof
-        total = np.concatenate([[0.0], noise.cumsum()])
-        gap = total[last + 1] - total[first]
-        worst[i] = np.sqrt((gap**2 / np.maximum(square, 1e-300)).max())
-    return np.sort(worst)
+        A = np.tril(rng.standard_normal((n, k, k)), -1)
+        free = np.maximum(dof - np.arange(k), 1)
+        A[:, np.arange(k), np.arange(k)] = np.sqrt(rng.chisquare(free, (n, k)))
+        spread = np.zeros((n, k + 1, k))
+        np.cumsum(root @ A, axis=1, out=spread[:, 1:])
+        square = ((spread[:, last + 1] - spread[:, first]) ** 2).sum(axis=2) / dof
+        gap = _between(noise, first, last)
+        worst[begin : begin + n] = (gap**2 / np.maximum(square, 1e-300)).max(axis=1)
+    return np.sort(np.sqrt(worst))
 
 
 @dataclass(frozen=True)

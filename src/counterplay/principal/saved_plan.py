@@ -27,6 +27,7 @@ from counterplay.core.records import (
 )
 from counterplay.principal.offer_terms import Kind, Terms
 
+WHAT = "the saved plan"
 MOST_ROUNDS = 10_000
 """Rounds of a plan: reading one replays them all."""
 Offer = str | int | float

@@ -89,6 +89,20 @@ class AreaSection:
         return sum(not verdict.holds for result in self.results for verdict in result.verdicts)
 
     @property
+    def picture(self) -> PageFigure | None:
+        """The figure that shows what goes wrong; None if its study has no result yet."""
+        study, _, name = self.area.picture.partition("/")
+        for section in self.studies:
+            if section.entry.study.name == study:
+                return next((f for f in section.figures if f.files.name == name), None)
+        return None
+
+    @property
+    def picture_anchor(self) -> str:
+        """Where on the page the study of the picture is."""
+        return f"{self.area.name}-{self.area.picture.partition('/')[0]}"
+
+    @property
     def wall_time(self) -> float:
         """Seconds of computing behind the area."""
         return sum(result.wall_time for result in self.results)

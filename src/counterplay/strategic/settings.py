@@ -36,12 +36,19 @@ _X, _REPORT, _GRAPH = frozenset({"x"}), frozenset({"report"}), frozenset({"neigh
 _NOTHING: frozenset[str] = frozenset()
 
 FEATURES_FIRST = Setting("features_first", _X, _X | _REPORT)
+"""The learner sees the true features before it chooses the rule, and the report afterwards."""
 FEATURES_AFTER = Setting("features_after", _NOTHING, _X | _REPORT)
+"""The learner sees the true features and the report after each round."""
 REPORT_ONLY = Setting("report_only", _NOTHING, _REPORT)
+"""The learner sees what was reported, never the true features."""
 BLIND = Setting("blind", _NOTHING, _NOTHING)
+"""The learner sees neither: only the label and its decision."""
 FEATURES_FIRST_GRAPH = Setting("features_first, graph known", _X | _GRAPH, _X | _REPORT | _GRAPH)
+"""As ``FEATURES_FIRST``, and the manipulation graph is known."""
 FEATURES_AFTER_GRAPH = Setting("features_after, graph known", _NOTHING, _X | _REPORT | _GRAPH)
+"""As ``FEATURES_AFTER``, and the manipulation graph is known."""
 REPORT_ONLY_GRAPH = Setting("report_only, graph known", _NOTHING, _REPORT | _GRAPH)
+"""As ``REPORT_ONLY``, and the manipulation graph is known."""
 
 SETTINGS = (FEATURES_FIRST, FEATURES_AFTER, REPORT_ONLY, BLIND)
 """Settings of applicants with an unknown ability."""

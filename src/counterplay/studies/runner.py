@@ -85,8 +85,8 @@ def run_studies(
     fresh:
         Recompute: forget the stored cells of these studies at this scale, and stale ones.
     refresh:
-        Recompute only what other code computed and what is damaged, instead of stopping with an
-        error.
+        Compute again what an older version of the code stored or what is damaged, and keep the
+        rest, instead of stopping with an error.
     progress:
         Whether to show a progress bar on standard error.
 

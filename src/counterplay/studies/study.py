@@ -105,3 +105,11 @@ class Area:
     story: str
     """About five lines: who plays, what goes wrong without care, what the library does."""
     studies: tuple[Study, ...]
+    harm: str = ""
+    """One or two sentences for a practitioner: what goes wrong."""
+    remedy: str = ""
+    """One or two sentences: what to do about it."""
+    start: str = ""
+    """The command or the call to begin with."""
+    picture: str = ""
+    """The figure that shows it, as ``"study/figure"``."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
+
+from counterplay.core.threads import one_thread
+
+__all__ = ["THREAD_VARIABLES", "limit_new_libraries", "one_thread"]
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -24,19 +23,3 @@ def limit_new_libraries() -> None:
     """Give libraries that are not loaded yet one thread each; called when a program starts."""
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit the libraries that are loaded to one thread inside the block."""
-    limits: Any = import_module("threadpoolctl").threadpool_limits
-    numba: Any = sys.modules.get("numba")
-    before = numba.get_num_threads() if numba else 1
-    with limits(limits=1):
-        if before > 1:
-            numba.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if before > 1:
-                numba.set_num_threads(before)

@@ -21,6 +21,7 @@ from counterplay.tables.cells import shown
 LARGEST_MODEL = 2 * 1024**3
 LARGEST_RATIO = 200
 _DEEPEST = 60
+_WORDS = 8  # a set of categories of gradient boosting: 8 words of 32 bits
 
 # Types beyond those of skops whose construction from a file calls nothing but themselves.
 TRUSTED = {
@@ -110,6 +111,9 @@ def check_trees(model: Any, what: str) -> None:
             good = _tree_fits(part)
         elif hasattr(part, "tree_") or hasattr(part, "_predictors"):
             good = _columns_used(part) <= getattr(part, "n_features_in_", -1)
+            good = good and _categories_fit(part)
+        elif hasattr(part, "estimators_") and hasattr(part, "n_features_in_"):
+            good = _members_fit(part)
         elif name.endswith("hist_gradient_boosting.predictor.TreePredictor"):
             good = _predictor_fits(part)
         elif name.startswith(("sklearn.neighbors._kd_tree.", "sklearn.neighbors._ball_tree.")):
@@ -183,6 +187,25 @@ def _columns_used(model: Any) -> int:
     return max(used, default=-1) + 1
 
 
+def _members_fit(model: Any) -> bool:
+    """Whether no tree of an ensemble asks for a column that the ensemble's input lacks."""
+    members = np.asarray(model.estimators_, dtype=object).ravel().tolist()
+    trees = [member.tree_ for member in members if hasattr(member, "tree_")]
+    return all(int(tree.n_features) <= int(model.n_features_in_) for tree in trees)
+
+
+def _categories_fit(model: Any) -> bool:
+    """Whether nodes that look into a set of categories ask about columns of categories."""
+    known = getattr(model, "is_categorical_", None)
+    for trees in getattr(model, "_predictors", ()):
+        for tree in trees:
+            nodes = tree.nodes
+            asked = nodes["feature_idx"][(nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0)]
+            if len(asked) and (known is None or not np.asarray(known)[asked].all()):
+                return False
+    return True
+
+
 def _behind(left: Any, right: Any, inner: BoolArray) -> bool:
     """Whether children lie behind their parent and inside the array: no way back, no way out."""
     here = np.flatnonzero(inner)
@@ -196,11 +219,13 @@ def _predictor_fits(tree: Any) -> bool:
     if not isinstance(nodes, np.ndarray) or nodes.dtype.names is None or not len(nodes):
         return False
     inner = nodes["is_leaf"] == 0
-    rows = max(1, len(tree.raw_left_cat_bitsets))
+    sets = [np.asarray(s) for s in (tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets)]
+    asks = inner & (nodes["is_categorical"] != 0)
     return bool(
         _behind(nodes["left"], nodes["right"], inner)
         and (nodes["feature_idx"][inner] >= 0).all()
-        and (nodes["bitset_idx"][inner] < rows).all()
+        and all(s.ndim == 2 and s.shape[1] == _WORDS and s.dtype == np.uint32 for s in sets)
+        and all((nodes["bitset_idx"][asks] < len(s)).all() for s in sets)
     )
 
 

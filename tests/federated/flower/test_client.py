@@ -215,23 +215,31 @@ def test_torch_report_is_the_gradient(steps: int, source: str) -> None:
         assert max(abs(a - b).max() for a, b in zip(sent, update)) <= 1e-12
 
 
-def test_buffers_of_the_model_stay_as_they_are() -> None:
+@pytest.mark.claim("23.23")
+def test_f14_running_statistics_are_averaged_by_rows() -> None:
     torch = pytest.importorskip("torch")
 
     def make() -> Any:
         torch.manual_seed(0)
         return torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2))
 
-    X, y = np.random.default_rng(0).normal(size=(30, 2)).astype(np.float32), np.arange(30) % 2
-    app = torch_client_app(make, lambda context: (X, y), mods=[RationalClient(0.1)])
+    rng = np.random.default_rng(0)
+    data = [(rng.normal(m, 1, (n, 2)).astype(np.float32), np.arange(n) % 2)
+            for m, n in enumerate((30, 10))]  # fmt: skip
+    app = torch_client_app(make, lambda context: data[context.node_config["partition-id"]])
     strategy = RuleStrategy(FedAvg(), step_size=0.5)
     start = ArrayRecord(make().state_dict())
-    result = strategy.start(InProcessGrid(app, 2), start, num_rounds=3)
+    result = strategy.start(InProcessGrid(app, 2), start, num_rounds=5)
     assert list(result.arrays) == list(start)
-    same = {key: np.array_equal(result.arrays[key].numpy(), start[key].numpy()) for key in start}
-    assert [key for key, value in same.items() if not value] == [
-        "0.weight", "0.bias", "1.weight", "1.bias",
-    ]  # fmt: skip
+    expected = np.zeros(2)
+    for _ in range(5):  # momentum 0.1 of every party's own mean, averaged by rows
+        own = [0.9 * expected + 0.1 * X.mean(axis=0) for X, _ in data]
+        expected = np.average(own, axis=0, weights=[30, 10])
+    assert np.abs(expected).min() > 0.0
+    assert result.arrays["0.running_mean"].numpy() == pytest.approx(expected, abs=1e-6)
+    assert result.arrays["0.num_batches_tracked"].numpy() == 5
+    first = strategy.history_.summary().splitlines()[0]
+    assert first == "BatchNorm statistics averaged over 2 parties; GroupNorm avoids this."
 
 
 def test_evaluation_rounds_of_a_torch_app() -> None:

@@ -33,14 +33,14 @@ def app(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.delitem(sys.modules, name)
 
 
-def run(app: Any, rule: str) -> tuple[Any, list[float]]:
+def run(app: Any, rule: str, **more: Any) -> tuple[Any, list[float]]:
     """The record of a run, and the final model's loss at every hospital, gone or not."""
     import torch
 
     config = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
         "config"
     ]
-    config["rule"] = rule
+    config |= {"rule": rule} | {key.replace("_", "-"): value for key, value in more.items()}
     strategy = app.server_app.make_strategy(config)
     strategy.verbose = False
     module = app.task.make_module()
@@ -66,3 +66,13 @@ def test_safe_step_keeps_the_hospitals_that_averaging_loses(app: Any) -> None:
     assert lost.status == "everybody_left"
     assert len(lost.left) == 4
     assert sum(loss > 2 * 0.4 for loss in losses) >= 3  # each was below 0.4 when it left
+
+
+@pytest.mark.claim("23.20")
+def test_half_of_the_hospitals_per_round_will_do(app: Any) -> None:
+    kept, losses = run(app, "safe-step", fraction_train=0.5, num_rounds=200)
+    assert kept.status == "converged"
+    assert kept.left == {}
+    assert all(0.4 < loss <= 0.4 + 2 * 0.05 + 1e-6 for loss in losses)
+    assert kept.guarantee == "curvature estimated"
+    assert {len(gauge.present) for gauge in kept.rounds} >= {2, 4}

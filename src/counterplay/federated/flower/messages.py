@@ -11,7 +11,7 @@ Source: Algorithms 5.1 and D.1, see docs/theory/05-defection.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ try:
 except ImportError:
     raise MissingDependencyError.for_extra("flwr", "federated") from None
 
-ANCHOR, UPDATE, METRICS, PARTY = "anchor", "update", "metrics", "party"
+ANCHOR, UPDATE, BUFFERS, METRICS, PARTY = "anchor", "update", "buffers", "metrics", "party"
+LOSSES = ("loss", "eval_loss", "eval-loss")  # what clients call the loss of an evaluation
 TIED, TIED_TO = "tied", "tied-to"
 LEFT = 5005
 """Error code of a goodbye. An error reply, so that every Flower strategy skips the party."""
@@ -53,6 +54,7 @@ def report(
     loss_se: float | None = None,
     name: str | None = None,
     tied: Mapping[str, str] | None = None,
+    buffers: Arrays | None = None,
 ) -> Message:
     """Return a party's answer to a train message of :class:`RuleStrategy`.
 
@@ -81,6 +83,8 @@ def report(
     tied :
         Arrays of the model that are other names of a trained one, with the name the gradient has;
         the server keeps them equal.
+    buffers :
+        Running statistics after the local steps, by name; the server averages them.
 
     Examples
     --------
@@ -99,6 +103,8 @@ def report(
     content = RecordDict({ANCHOR: _record(gradient, names), METRICS: metrics})
     if update is not None:
         content[UPDATE] = _record(update, names)
+    if buffers:
+        content[BUFFERS] = _record(buffers, names)
     about: dict[str, Any] = {} if name is None else {"name": name}
     if tied:
         about |= {TIED: list(tied), TIED_TO: list(tied.values())}
@@ -141,11 +147,16 @@ class Decoder:
         self.space: ParameterSpace | None = None
 
     def read(
-        self, replies: Sequence[Message], questions: Sequence[Message], model: ArrayRecord
+        self,
+        replies: Sequence[Message],
+        questions: Sequence[Message],
+        model: ArrayRecord,
+        losses: Mapping[int, Any] | None = None,
     ) -> dict[int, Fields | str]:
         """Return the fields of every reply by party, or why there are none. Never raises.
 
-        Errors that Flower made for a party that disconnected count as the party's.
+        Errors that Flower made for a party that disconnected count as the party's. ``losses`` are
+        those of ordinary clients at the model that they were sent.
         """
         numbers = {m.metadata.message_id: m.metadata.dst_node_id for m in questions}
         numbers.pop("", None)
@@ -153,27 +164,46 @@ class Decoder:
         found: dict[int, Fields | str] = {}
         for reply in replies:
             sender = reply.metadata.src_node_id
-            found[numbers.get(reply.metadata.reply_to_message_id, sender)] = self._fields(reply)
+            fields = self._fields(reply, model)
+            if not isinstance(fields, str) and sender in (losses or {}):
+                fields = {**fields, "loss": (losses or {})[sender]}
+            found[numbers.get(reply.metadata.reply_to_message_id, sender)] = fields
         return found
 
-    def _fields(self, reply: Message) -> Fields | str:
+    @staticmethod
+    def without_loss(replies: Iterable[Message]) -> list[int]:
+        """The parties that sent a trained model and no gradient."""
+        return [
+            reply.metadata.src_node_id
+            for reply in replies
+            if not reply.has_error() and _is_ordinary(reply.content)
+        ]
+
+    @staticmethod
+    def tolerance(model: ArrayRecord) -> float:
+        """How exact bounds are that were computed in the precision of the model."""
+        single = any(model[key].dtype in ("float32", "float16", "bfloat16") for key in model)
+        return 1e-5 if single else 1e-9
+
+    def _fields(self, reply: Message, model: ArrayRecord) -> Fields | str:
         if is_goodbye(reply):
             return GOODBYE
         if reply.has_error():
             return f"error: {last_line(reply.error.reason)}"
         try:
-            return self._decode(reply.content)
+            return self._decode(reply.content, model)
         except Exception as error:  # a party may send anything; the others go on
             return UNUSABLE + reason(error)
 
-    def _decode(self, content: RecordDict) -> Fields:
+    def _decode(self, content: RecordDict, model: ArrayRecord) -> Fields:
         """Return the fields of :func:`counterplay.federated.replies.read_answer`."""
         if self.space is None:
             raise InvalidInputError("the reply needs a gradient record 'anchor'")
         metrics: Any = content.metric_records.get(METRICS) or {}
         arrays = content.array_records
         vectors = {"gradient": ANCHOR, "update": UPDATE}
-        if ANCHOR not in arrays and len(arrays) == 1:  # an ordinary client: its trained model
+        ordinary = _is_ordinary(content)
+        if ordinary:  # its trained model
             vectors = {"model": next(iter(arrays))}
         fields: dict[str, Any] = {
             what: self._flatten(arrays[key], what) for what, key in vectors.items() if key in arrays
@@ -182,11 +212,28 @@ class Decoder:
             raise InvalidInputError(
                 "the reply needs a metric 'loss' and a gradient record 'anchor'"
             )
-        for key in ("loss", "threshold", "loss-se", "num-examples"):
-            if key in metrics:
+        for key in ("loss", "threshold", "loss-se", "gradient-error", "num-examples"):
+            # The train reply of an ordinary client may hold the loss of what it trained.
+            if key in metrics and not (ordinary and key == "loss"):
                 fields[key.replace("-", "_")] = metrics[key]
+        buffers = arrays[vectors["model"]] if ordinary else arrays.get(BUFFERS)
+        if buffers is not None:
+            fields["buffers"] = self._buffers_in(buffers, model, strict=not ordinary)
         party: Any = content.config_records.get(PARTY) or {}
         return fields | ({"name": party["name"]} if "name" in party else {})
+
+    def _buffers_in(self, record: ArrayRecord, model: ArrayRecord, strict: bool) -> dict[str, Any]:
+        """Arrays of the model that are not trained; an ordinary client sends them with the rest."""
+        assert self.space is not None  # checked by the caller
+        trained = {*self.space.shapes, *self.space.tied}
+        found = {}
+        for key in record:
+            known = key in model and key not in trained
+            if known and tuple(record[key].shape) == tuple(model[key].shape):
+                found[key] = record[key].numpy()
+            elif strict:
+                raise InvalidInputError(f"the buffer {key!r} is not one of the model")
+        return found
 
     def _flatten(self, record: ArrayRecord, what: str) -> FloatArray:
         assert self.space is not None  # checked by the caller
@@ -201,11 +248,19 @@ class Decoder:
             raise InvalidInputError("no party has sent a gradient yet")
         return self.space.flatten({key: model[key].numpy() for key in self.space.shapes})
 
-    def rebuild(self, vector: FloatArray, model: ArrayRecord) -> ArrayRecord:
-        """Return the model with these values; arrays that are not trained stay as they are."""
+    def rebuild(
+        self,
+        vector: FloatArray,
+        model: ArrayRecord,
+        buffers: Mapping[str, NDArray[Any]] | None = None,
+    ) -> ArrayRecord:
+        """Return the model with these values and buffers; other arrays stay as they are."""
         assert self.space is not None  # a vector was made before
         old = {key: model[key].numpy() for key in model}
         new = self.space.rebuild(vector, old)
+        for key, value in (buffers or {}).items():
+            if key in old:
+                new[key] = np.asarray(value.astype(old[key].dtype))
         return ArrayRecord(
             {key: model[key] if new[key] is old[key] else Array(new[key]) for key in model}
         )
@@ -237,6 +292,24 @@ def _space_of(
     if found is None and ordinary:
         floats = [key for key in model if model[key].dtype.startswith("float")]
         return ParameterSpace.of_arrays(shapes, floats) if floats else None
+    return found
+
+
+def _is_ordinary(content: RecordDict) -> bool:
+    """Whether a reply holds one set of arrays, a trained model, and no gradient."""
+    return ANCHOR not in content.array_records and len(content.array_records) == 1
+
+
+def readable_losses(replies: Iterable[Message]) -> dict[int, Any]:
+    """The losses that parties sent with an evaluation, under one of the usual names."""
+    found: dict[int, Any] = {}
+    for reply in replies:
+        if reply.has_error():
+            continue
+        for metrics in reply.content.metric_records.values():
+            for key in LOSSES:
+                if key in metrics:
+                    found.setdefault(reply.metadata.src_node_id, metrics[key])
     return found
 
 

@@ -9,7 +9,6 @@ Source: Algorithm 5.1, see docs/theory/05-defection.md.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,11 @@ import numpy as np
 
 from counterplay.core.validation import check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
+from counterplay.federated.flower.exchange import exchange, wait_for_parties
 from counterplay.federated.flower.messages import (
     Decoder,
     averageable,
-    is_goodbye,
+    readable_losses,
     readable_metrics,
 )
 from counterplay.federated.history import (
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 StepSize = float | Callable[[int], float]
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
-POLL_SECONDS = (0.05, 1.0)
 
 
 class RuleStrategy(FedAvg):
     """Flower strategy with a server rule inside; replace Flower's ``FedAvg`` by it.
 
-    The client app answers train messages with ``report`` or ``torch_report``; for the rules
-    ``FedAvg()`` and ``MWFed()`` the answer of an ordinary client, its trained model, will do.
+    The client app answers train messages with ``report`` or ``torch_report``. Ordinary clients,
+    which answer with their trained model, will do, too: rules that protect then ask them for their
+    loss at the model sent by an evaluate message, and promise less (``history_.guarantee``).
 
     Parameters
     ----------
@@ -89,9 +89,12 @@ class RuleStrategy(FedAvg):
         ``straggler_seconds`` (once half of the parties have answered, wait at most this long for
         the others; None waits until the timeout of ``start``), ``max_silent_rounds`` (end after
         this many rounds in a row without a usable answer; a run that is done for those who answered
-        asks the others again until they missed as many; default 3), and what Flower's ``FedAvg``
-        takes: ``fraction_train``, ``min_available_nodes`` ... Evaluation rounds are off by default,
-        because the train replies already hold every loss.
+        asks the others again until they missed as many; default 3), ``convex`` (True if every
+        party's loss is convex in the parameters, as of linear models; otherwise the bounds of
+        parties that were not asked get a slack), ``full_every`` (every such round asks everybody;
+        default 20), and what Flower's ``FedAvg`` takes: ``fraction_train``,
+        ``min_available_nodes`` ... Evaluation rounds are off by default, because the train replies
+        already hold every loss.
 
     Attributes
     ----------
@@ -103,11 +106,12 @@ class RuleStrategy(FedAvg):
 
     Guarantees
     ----------
-    Those of the rule, with full participation (``fraction_train=1``) and honest answers. A party
-    that was dropped from a round or not asked is not protected in it. With any ``fraction_train`` a
-    run ends as ``converged`` or ``stalled`` only after a round in which everybody was asked at that
-    model. No reply ends the run: one that cannot be used is refused, and ``history_`` holds the
-    reason; one that is far too long is shortened.
+    Those of the rule, with honest answers and any ``fraction_train``: ``SafeStep`` and ``ADAGD``
+    protect parties that were not asked, or did not answer, by their latest answer (Theorem A for
+    ``convex=True``; otherwise ``history_.guarantee`` says what is promised). A run ends as
+    ``converged`` or ``stalled`` only after everybody has answered at that model. No reply ends the
+    run: one that cannot be used is refused, and ``history_`` holds the reason; one that is far too
+    long is shortened.
 
     Examples
     --------
@@ -134,6 +138,7 @@ class RuleStrategy(FedAvg):
             options.pop("max_silent_rounds", 3),
             options.pop("straggler_seconds", None),
         )
+        self.convex, self.full_every = options.pop("convex", None), options.pop("full_every", 20)
         evaluate = 0.0 if accuracy is None else 1.0
         super().__init__(**({"fraction_evaluate": evaluate} | options))
         self.rule = rule
@@ -165,12 +170,15 @@ class RuleStrategy(FedAvg):
             trust=self.trust,
             patience=self.max_silent_rounds,
             seed=self.seed,
+            convex=self.convex,
+            full_every=self.full_every,
         )
         self._decoder = Decoder()
         self._model: ArrayRecord | None = None
         self._questions: list[Message] = []
         self._connected: set[int] = set()
         self._lifetime: float | None = None
+        self._losses: dict[int, Any] = {}
         self._landed: bool | None = None
 
     @property
@@ -181,7 +189,7 @@ class RuleStrategy(FedAvg):
     @property
     def history_(self) -> FederationHistory:
         """The run so far."""
-        return self._server.history(landed=self._landed, notes=_notes(self._model))
+        return self._server.history(landed=self._landed)
 
     def panel(self) -> Table:
         """Return the health gauge of the last round as a table for the terminal."""
@@ -239,11 +247,28 @@ class RuleStrategy(FedAvg):
     ) -> None:
         messages = self.configure_train(server_round, result.arrays, config, grid)
         replies = exchange(grid, messages, timeout, self.straggler_seconds)
+        self._losses = self._ask_losses(server_round, replies, grid, timeout)
         arrays, metrics = self.aggregate_train(server_round, replies)
         if arrays is not None:
             result.arrays = arrays
         if metrics is not None:
             result.train_metrics_clientapp[server_round] = metrics
+
+    def _ask_losses(
+        self, server_round: int, replies: Iterable[Message], grid: Grid, timeout: float
+    ) -> dict[int, Any]:
+        """Ask ordinary clients for their loss at the model they were sent, where a rule needs it.
+
+        Their train reply holds what they trained, and perhaps the loss of that.
+        """
+        if not self._server.protects or self._model is None:
+            return {}
+        nodes = Decoder.without_loss(replies)
+        config = ConfigRecord({"server-round": server_round})
+        questions = [
+            self._message(self._model, config, node, MessageType.EVALUATE) for node in nodes
+        ]
+        return readable_losses(exchange(grid, questions, timeout, self.straggler_seconds))
 
     def _evaluate_round(
         self, server_round: int, result: Result, config: ConfigRecord, grid: Grid, timeout: float
@@ -330,7 +355,8 @@ class RuleStrategy(FedAvg):
         """Run the rule on what the parties sent and move the model."""
         if self.status_ != "running" or self._model is None:
             return None, None
-        fields = self._decoder.read(list(replies), self._questions, self._model)
+        fields = self._decoder.read(list(replies), self._questions, self._model, self._losses)
+        self._server.tolerance = self._decoder.tolerance(self._model)
         known = self._decoder.space is not None
         w = self._decoder.vector(self._model) if known else np.zeros(0)
         asked = [m.metadata.dst_node_id for m in self._questions]
@@ -341,7 +367,7 @@ class RuleStrategy(FedAvg):
         if not gauge.present:
             return None, None
         if moved is not w:
-            self._model = self._decoder.rebuild(moved, self._model)
+            self._model = self._decoder.rebuild(moved, self._model, self._server.buffers)
         return self._model, MetricRecord(gauge.numbers())
 
     def aggregate_evaluate(
@@ -394,57 +420,6 @@ class RuleStrategy(FedAvg):
             from rich.console import Console
 
             Console(width=100).print(panel(gauge))
-
-
-def exchange(
-    grid: Grid, messages: Iterable[Message], timeout: float, straggler_seconds: float | None
-) -> list[Message]:
-    """Return the replies that came within ``timeout`` seconds.
-
-    Once half of the parties have answered, the others have ``straggler_seconds`` more; None waits
-    for everybody until the timeout, as Flower does. Errors are no answers here: Flower sends one at
-    once for a party that disconnects, and the others still need their time.
-    """
-    sent = list(messages)
-    if not sent:
-        return []
-    if straggler_seconds is None:
-        return list(grid.send_and_receive(sent, timeout=timeout))
-    waiting = {number for number in grid.push_messages(sent) if number}
-    missing, replies = len(waiting) / 2, list[Message]()
-    end, pause = time.monotonic() + timeout, POLL_SECONDS[0]
-    while waiting:
-        new = list(grid.pull_messages(list(waiting)))
-        waiting -= {message.metadata.reply_to_message_id for message in new}
-        answers = sum(not message.has_error() or is_goodbye(message) for message in new)
-        if missing > 0.0 and (missing := missing - answers) <= 0.0:
-            end = min(end, time.monotonic() + straggler_seconds)
-        replies += new
-        if not waiting or time.monotonic() >= end:
-            break
-        time.sleep(pause)
-        pause = min(2.0 * pause, POLL_SECONDS[1])
-    return replies
-
-
-def wait_for_parties(count: Callable[[], int], needed: int, timeout: float) -> bool:
-    """Return whether ``needed`` parties are there; waits for them at most ``timeout`` seconds."""
-    end, told = time.monotonic() + timeout, -1
-    while (here := count()) < needed:
-        if here != told:
-            log(INFO, "Waiting for parties: %d of %d connected.", here, needed)
-            told = here
-        if time.monotonic() >= end:
-            return False
-        time.sleep(min(0.5, timeout))
-    return True
-
-
-def _notes(model: ArrayRecord | None) -> tuple[str, ...]:
-    """What a reader of the history should know about the model."""
-    if model is None or not any(key.endswith("running_mean") for key in model):
-        return ()
-    return ("BatchNorm statistics stay as in the initial model; GroupNorm avoids this.",)
 
 
 def _unless_none(value: float | None, name: str, high: float = math.inf) -> float | None:

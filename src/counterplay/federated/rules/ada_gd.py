@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from counterplay.core.validation import BoolArray, FloatArray, check_choice, che
 from counterplay.federated.projection import project_out
 from counterplay.federated.reports import Decision, Reports, RuleState, RuleStatus
 from counterplay.federated.stack import Stack, Vector
+
+HALVINGS = 12  # of the step size, before the model is held
 
 
 @checked
@@ -48,7 +50,8 @@ class ADAGD:
     ``F_m(w_t) >= min(F_m(w_0), eps_m + delta)``. With ``eta`` from ``adagd_step_size`` and iterates
     that stay bounded under minimal heterogeneity it stops with
     ``eps_m + delta < F_m <= eps_m + 2 delta`` for every agent (Theorem 5.2, repaired).
-    A ``stalled`` status is a violation of minimal heterogeneity.
+    A ``stalled`` status is a violation of minimal heterogeneity, or a step size with which
+    everybody is predicted to leave before all are within ``eps_m + 2 delta``.
 
     Examples
     --------
@@ -65,6 +68,8 @@ class ADAGD:
     ----------
     Algorithm 5.2, Theorem 5.2; docs/theory/05-defection.md, "ADA-GD (Algorithm 5.2)".
     """
+
+    protects: ClassVar[bool] = True
 
     delta: float
     variant: Literal["anchored", "naive", "exact"] = "anchored"
@@ -84,17 +89,50 @@ class ADAGD:
         anchors, moves = self._stacks(reports)
         gram = anchors.gram()
         leaving = self._predict(reports, step_size, gram, moves)
-        M = len(leaving)
         if leaving.all():
-            return Decision(moves.combine(np.zeros(M)), "converged", 3, leaving, gram)
+            nothing = moves.combine(np.zeros(len(leaving)))
+            close = (reports.loss <= reports.eps + 2.0 * self._margin(reports)).all()
+            status: RuleStatus = "converged" if close else "stalled"
+            return Decision(nothing, status, 3, leaving, gram)
+        if reports.certain:
+            step, status, case = self._step(reports, step_size, leaving & reports.protected)
+            return Decision(step, status, case, leaving, gram)
+        return self._careful(reports, step_size, gram, state)
+
+    def _step(
+        self, reports: Reports, eta: float, leaving: BoolArray
+    ) -> tuple[Vector, RuleStatus, int]:
+        """Cases 1 and 2: away from the gradients of the predicted leavers, or along the mean."""
+        anchors, moves = self._stacks(reports)
         if not leaving.any():
-            u, case, size = moves.combine(reports.bounded(np.full(M, 1.0 / M))), 2, 0.0
-        else:
-            target = self._others(reports, moves, leaving)
-            u, case = project_out(anchors.rows(leaving), target), 1
-            size = math.sqrt(moves.dot(target, target))
-        step, status = self._capped(moves, u, step_size, size)
-        return Decision(step, status, case, leaving, gram)
+            mean = moves.combine(reports.bounded(np.full(len(leaving), 1.0 / len(leaving))))
+            return *self._capped(moves, mean, eta, 0.0), 2
+        target = self._others(reports, moves, leaving)
+        u = project_out(anchors.rows(leaving), target)
+        return *self._capped(moves, u, eta, math.sqrt(moves.dot(target, target))), 1
+
+    def _careful(
+        self, reports: Reports, step_size: float, gram: FloatArray, state: RuleState
+    ) -> Decision:
+        """Theorem C: bounds that need a slack, so the step is halved until they hold."""
+        moves = self._stacks(reports)[1]
+        first = state.recall(reports.ids, reports.loss)
+        room = reports.loss - reports.eps - np.minimum(self.delta, first - reports.eps)
+        urgent = reports.protected & (room < reports.slack(step_size))
+        eta = step_size
+        for _ in range(HALVINGS):
+            slack = reports.slack(eta)
+            leaving = self._predict(reports, eta, gram, moves, slack) & reports.protected
+            # A step does not change the bound of a leaver; its slack must fit all the same.
+            if not leaving.all() and (room - slack)[leaving].min(initial=0.0) >= 0.0:
+                step, status, case = self._step(reports, eta, leaving)
+                return Decision(step, status, case, leaving, gram, urgent)
+            eta /= 2.0
+        nothing = moves.combine(np.zeros(len(room)))
+        weak = reports.protected & (room < reports.slack(0.0))
+        old = weak & (reports.caution.distance > 0.0) if reports.caution else weak
+        held: RuleStatus = "running" if old.any() else "stalled"
+        return Decision(nothing, held, 1, weak, gram, old)
 
     def _stacks(self, reports: Reports) -> tuple[Stack, Stack]:
         """The vectors to predict with and project from, and the vectors to aggregate."""
@@ -103,16 +141,27 @@ class ADAGD:
         anchors = reports.updates if self.variant == "naive" else reports.gradients
         return anchors, reports.updates
 
-    def _predict(self, reports: Reports, eta: float, gram: FloatArray, moves: Stack) -> BoolArray:
+    def _predict(
+        self,
+        reports: Reports,
+        eta: float,
+        gram: FloatArray,
+        moves: Stack,
+        slack: FloatArray | float = 0.0,
+    ) -> BoolArray:
         """``D``: agents that one step of length ``eta`` could bring to ``eps + delta``."""
         squares = np.diagonal(gram)
         if self.variant == "anchored" and reports.updates is not None:
             squares = np.maximum(squares, np.diagonal(moves.gram()))
-        margin: float | FloatArray = self.delta
-        if reports.loss_se is not None and self.z > 0.0:
-            margin = self.delta + self.z * reports.loss_se
-        leaving = reports.loss - eta * np.sqrt(squares) <= reports.eps + margin
+        leaving = reports.loss - slack - eta * np.sqrt(squares) <= reports.eps + self._margin(
+            reports
+        )
         return leaving if reports.leaving is None else leaving | reports.leaving
+
+    def _margin(self, reports: Reports) -> float | FloatArray:
+        if reports.loss_se is None or self.z == 0.0:
+            return self.delta
+        return self.delta + self.z * reports.loss_se
 
     def _others(self, reports: Reports, moves: Stack, leaving: BoolArray) -> Vector:
         """The sum, not the mean, of what the parties outside ``D`` sent."""

@@ -209,11 +209,21 @@ class Outcome:
 def margin(model: Any, row: Any, truth: Any) -> float:
     """How sure the model is of the truth; negative exactly where its answer is another."""
     try:
+        model, row = _last_step(model, row)
         wrong = positions_of(model.predict(row), block_labels(np.array([truth], object)))[0] < 0
         value = _confidence(model, row, truth)
     except Exception:  # a model that cannot answer is not flipped
         return np.inf
     return -1.0 - abs(value) if wrong else abs(value)
+
+
+def _last_step(model: Any, row: Any) -> tuple[Any, Any]:
+    """The last step of a pipeline and the row as it sees it, so that it is transformed once."""
+    from sklearn.pipeline import Pipeline
+
+    if type(model) is not Pipeline or len(model) < 2:
+        return model, row
+    return model[-1], model[:-1].transform(row)
 
 
 def _confidence(model: Any, row: Any, truth: Any) -> float:

@@ -1,5 +1,6 @@
 """Studies of data sharing: prices of stability and fairness, odd geometry, and real defectors."""
 
+from counterplay.studies.contribution.consortium import STUDY as CONSORTIUM
 from counterplay.studies.contribution.defection_digits import EIGHT
 from counterplay.studies.contribution.defection_digits import STUDY as DEFECTION
 from counterplay.studies.contribution.emnist import emnist_figures, emnist_verdicts
@@ -24,5 +25,15 @@ AREA = Area(
         "not exist at all. In training, federated averaging lets a lone defector get away with "
         "a few per cent of its data; MW-FED, which asks satisfied parties for less, does not."
     ),
-    studies=(PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
+    harm=(
+        "The cheapest plan for pooling data may ask one party for nearly everything, and that "
+        "party does better by holding back."
+    ),
+    remedy=(
+        "Measure what the parties' rows are worth to each other, and get the plan that keeps every "
+        "promise, who would rather hold back, and what a stable or an envy-free plan costs."
+    ),
+    start="counterplay consortium north.csv south.csv east.csv --label y",
+    picture="prices/prices",
+    studies=(CONSORTIUM, PRICES, GEOMETRY, TRAJECTORIES, PARITY, WEIGHTS, DEFECTION, EIGHT, SEARCH),
 )

@@ -26,6 +26,16 @@ AREA = Area(
         "regret over all of them, even if an answer was wrong. And any policy can be shown as at "
         "most k+1 real trajectories with exactly its value, rare accidents included."
     ),
+    harm=(
+        "Nobody can say how they weigh price against comfort, and people slip: a questionnaire "
+        "that trusts every answer recommends the wrong item with full confidence."
+    ),
+    remedy=(
+        "Ask few comparisons and stop with a certificate that survives wrong answers: no other "
+        "item can be much better for this person."
+    ),
+    start="counterplay elicit cars.csv --benefit comfort --cost price",
+    picture="few-questions/questions",
     studies=(
         ADAPTIVE,
         PRECISION,

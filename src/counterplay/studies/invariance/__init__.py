@@ -22,6 +22,17 @@ AREA = Area(
         "hurts when none fits. The look-up of known orbits never hurts, one-inclusion learners "
         "are optimal in the worst case, and the advisor measures on your data which case it is."
     ),
+    harm=(
+        "Training on flipped, turned or shuffled copies is a habit, and sometimes the labels do "
+        "not survive it: word columns rolled raise the error of a spam filter from 10 to 25 %, and "
+        "nothing warns."
+    ),
+    remedy=(
+        "Test on your labels whether the symmetry holds, let the advisor compare the ways to use "
+        "it, and take the model it recommends."
+    ),
+    start="check_symmetry(X, y, groups.image_flips((8, 8)))",
+    picture="hurts/hurts",
     studies=(
         NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
         DIMENSIONS, SIZE, ADVICE,

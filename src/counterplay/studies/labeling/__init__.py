@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from counterplay.studies.labeling import (
+    audits,
     campaign,
+    course,
     gains,
     greed,
+    guarded,
     hospitals,
     rarity,
     strictness,
@@ -23,6 +26,16 @@ AREA = Area(
         "computes the exact expected work of every party, wraps any protocol so that nobody loses "
         "and the total does not grow, and can make everybody gain strictly."
     ),
+    harm=(
+        "Teams that label one pool together with the usual tools can end up with more work than "
+        "alone, and nobody can say how many of the labels that a model filled in are wrong."
+    ),
+    remedy=(
+        "Run a `Campaign`: no party answers more questions than alone, and the labels come with a "
+        "certificate from an audit of random items."
+    ),
+    start="counterplay campaign init scans.csv --owner clinic --classes yes,no -o camp.jsonl",
+    picture="cost-of-greed/cost-of-greed",
     studies=(
         trees.STUDY,
         greed.STUDY,
@@ -30,6 +43,9 @@ AREA = Area(
         strictness.STUDY,
         hospitals.STUDY,
         rarity.STUDY,
+        guarded.STUDY,
+        audits.STUDY,
+        course.STUDY,
         campaign.STUDY,
     ),
 )

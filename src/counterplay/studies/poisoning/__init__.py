@@ -22,6 +22,17 @@ AREA = Area(
         "learners that withstand, and wraps any scikit-learn model so that every prediction says "
         "how many planted rows it survives."
     ),
+    harm=(
+        "One planted row, correctly labelled, flips the one prediction that somebody cares about, "
+        "while the error rate hardly moves. A spam filter errs on 1 of 40 messages, with one "
+        "planted copy each on 16."
+    ),
+    remedy=(
+        "Attack your own pipeline, then wrap it: every prediction says how many planted rows, or "
+        "accounts, it survives."
+    ),
+    start="PartitionClassifier(pipeline, 51).fit(table, labels, source=accounts)",
+    picture="one-point-svm/heat-map",
     studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, AGGREGATION, SOURCES, ESCAPE),
 )
 

@@ -24,6 +24,17 @@ AREA = Area(
         "against every fixed policy, counting the Agent's reaction to it, then vanishes; unless he "
         "has secret information, which no mechanism survives but a test detects."
     ),
+    harm=(
+        "The winner of an A/B test of offers is the noisiest one: with five shares and twenty rows "
+        "each it lost 15 % of the best value. And an offer that is best on paper sits on a near- "
+        "tie of the other side, who need not break it kindly."
+    ),
+    remedy=(
+        "Give the log of offers and outcomes: limits for every offer, also for those never made, "
+        "the next offer with its promise, and what the log cannot tell."
+    ),
+    start="counterplay offer log.csv --offer commission --outcome revenue",
+    picture="regret/near_tie",
     studies=(
         OFFERS,
         OFFERS_REAL,

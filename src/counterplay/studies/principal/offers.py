@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, panels
 from counterplay.core.stats import mean_interval
 from counterplay.principal import fit_game
 from counterplay.principal.lab import (
@@ -22,15 +21,21 @@ from counterplay.principal.lab import (
     response_band,
 )
 from counterplay.principal.offer_checks import permutation_test
-from counterplay.principal.offer_pictures import draw_response, draw_value
+from counterplay.principal.offer_markets import SPITE
+from counterplay.studies.principal.offer_figures import (
+    band_figure,
+    cost_figure,
+    planner_figure,
+    regret_figure,
+    table,
+)
+from counterplay.studies.principal.offer_plans import SHARES, plan_row
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-SHARES = np.linspace(0.1, 0.5, 5)
 LOGS: dict[str, tuple[int, Any]] = {
     "5 x 20": (20, SHARES),
     "5 x 100": (100, SHARES),
@@ -40,8 +45,8 @@ LOGS: dict[str, tuple[int, Any]] = {
 }
 FEW = ("3 x 60", "continuous 2000")
 SELLERS = ("best", "spiteful", "hedge", "drift")
+OTHERS = ("exp3", "best protected", "price", "bonus")
 MARKETS = 10
-EXAMPLE = OfferMarket(np.array([100.0, 400.0, 700.0]), np.array([0.0, 60.0, 210.0]), 0.42)
 
 
 def grid(scale: Scale) -> Sequence[Params]:
@@ -64,11 +69,14 @@ def grid(scale: Scale) -> Sequence[Params]:
         add("fall", fall, 15)
     for case in ("agents apart", "agents shared", "strata"):
         add("dependent", case, 20)
+    add("slack", "spiteful", 20)
     for case in ("level", "drift"):
         add("checks", case, 50 if case == "level" else 10)
     for seller in SELLERS:
         for rounds in (30,) if quick else (30, 300):
             add("planner", seller, 20, rounds)
+    for other in OTHERS:
+        add("other plans", other, 20, 30 if quick else 300)
     return cells
 
 
@@ -81,10 +89,11 @@ def cell(params: Params, seed: int) -> Record:
         "hard": _hard_cell,
         "fall": _fall_cell,
         "dependent": _dependent_cell,
+        "slack": _slack_cell,
         "checks": _check_cell,
     }
-    if part == "planner":
-        rows = [_planner_row(case, rounds, [seed, i]) for i in range(markets // 2)]
+    if part in ("planner", "other plans"):
+        rows = [plan_row(case, rounds, [seed, i]) for i in range(markets // 2)]
     else:
         rows = [run[part](case, [seed, i]) for i in range(markets)]
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
@@ -187,7 +196,7 @@ def _dependent_cell(case: str, key: list[int]) -> dict[str, float]:
     else:
         agent = np.repeat(np.arange(60), 10)
         tried = np.array([0.1, 0.2, 0.3])
-        s = np.repeat(tried, 200) if case == "agents apart" else np.tile(np.repeat(tried, 200), 1)
+        s = np.repeat(tried, 200)
         if case == "agents shared":
             agent = np.tile(np.arange(60), 10)
         level = np.exp(0.5 * rng.standard_normal(60) - 0.125)[agent]
@@ -206,39 +215,19 @@ def _check_cell(case: str, key: list[int]) -> dict[str, float]:
     return {"rejected": float(permutation_test(x, time, strata, rng)[1] <= 0.05)}
 
 
-def _planner_row(case: str, rounds: int, key: list[int]) -> dict[str, float]:
-    """Regret of the A/B winner, of Thompson on tried offers, and of the planner; one market."""
+def _slack_cell(case: str, key: list[int]) -> dict[str, float]:
+    """A seller who may miss his best by 20 money: the band with and without that slack."""
     market = random_offer_market(np.random.default_rng([*key, 1]))
-    shares = np.repeat(SHARES, 20)
+    shares = np.repeat(SHARES, 60)
+    log = market.log(shares, answering="spiteful", random_state=np.random.default_rng([*key, 2]))
+    seller = Seller(market, "spiteful", random_state=0)
+    truth = np.array([seller.answer(float(s))[0] for s in SHARES])
     record = {}
-    for name in ("ab", "tried", "planner"):
-        answering: Any = case
-        seller = Seller(
-            market, answering, horizon=rounds, random_state=np.random.default_rng([*key, 2])
-        )
-        revenue = np.array([seller.answer(float(s))[1] for s in shares])
-        seller.begin()
-        fit = fit_game({"offer": shares, "outcome": revenue})
-        plan = fit.planner(rounds, explore=name == "planner", random_state=key[0] % 2**32)
-        means = [(1 - s) * revenue[shares == s].mean() for s in SHARES]
-        fixed = float(SHARES[int(np.argmax(means))])
-        got = best = 0.0
-        for _ in range(rounds):
-            offer = fixed if name == "ab" else plan.act()
-            best += market.best_value(dearer=seller.dearer)
-            mean, drawn = seller.answer(offer)
-            got += (1 - offer) * mean
-            if name != "ab":
-                plan.observe(offer, drawn)
-        record[name] = 1 - got / best
-    record["gain"] = record["planner"] - record["ab"]
+    for name, slack in (("covered", SPITE), ("covered_without", 0.0)):
+        band = response_band(shares, log["revenue"].to_numpy(), slack=slack)
+        inside = (band.lower(SHARES) <= truth + 1e-9) & (truth <= band.upper(SHARES) + 1e-9)
+        record[name] = float(inside.all())
     return record
-
-
-def table(frame: pd.DataFrame, part: str) -> pd.DataFrame:
-    """Means per case (and rounds) of one part."""
-    own = frame[frame["part"] == part]
-    return own.groupby(["case", "rounds"], sort=False).mean(numeric_only=True)
 
 
 def _upper(values: Any) -> float:
@@ -291,85 +280,6 @@ def _planner_verdicts(frame: pd.DataFrame, quick: bool) -> list[Verdict]:
                     _upper(rows["gain"]), limit, what="upper limit")
         )  # fmt: skip
     return found
-
-
-def band_figure(frame: pd.DataFrame) -> Figure:
-    """Left: means of a log as points, the band that follows from monotonicity as steps, the true
-    response dashed; gaps between offers stay wide. Right: our money with winner and safe offer."""
-    figure, axes = panels(2, width=5.2, height=3.8)
-    market = EXAMPLE
-    log = market.log(np.repeat([0.1, 0.25, 0.4, 0.6], 60), random_state=25)
-    fit = fit_game(log, offer="commission", outcome="revenue", currency="EUR")
-    draw_response(fit, axes[0], truth=lambda s: market.response(float(s)))
-    draw_value(fit, axes[1])
-    return figure
-
-
-def cost_figure(frame: pd.DataFrame) -> Figure:
-    """Intervals of the seller's cost above that under the weakest offer, with the true cost."""
-    figure, (axis,) = panels(1, height=3.2)
-    market = EXAMPLE
-    log = market.log(np.repeat([0.1, 0.25, 0.4, 0.6], 60), random_state=25)
-    costs = fit_game(log, offer="commission", outcome="revenue").costs()
-    at = np.arange(len(costs))
-    axis.bar(at, costs["upper"] - costs["lower"], bottom=costs["lower"], width=0.5,
-             color=PALETTE[0], alpha=0.4, label="limits")  # fmt: skip
-    axis.plot(at, [0.0, 60.0, 60.0, 210.0], "k_", ms=28, mew=2, label="true cost")
-    axis.set_xticks(at, [f"{x:g}" for x in costs["offer"]])
-    axis.set_xlabel("commission")
-    axis.set_ylabel("cost above the weakest offer, EUR")
-    axis.legend(loc="upper left")
-    return figure
-
-
-def regret_figure(frame: pd.DataFrame) -> Figure:
-    """Left: regret of the offer chosen from a log, by rule; the oracle knows the best tried offer.
-    Right: regret per round against four sellers over the longest horizon, by policy."""
-    figure, axes = panels(2, width=5.2, height=3.8)
-    logs = table(frame, "log").droplevel("rounds")
-    names = {"ab": "A/B winner", "winner": "isotonic", "safe": "safe", "oracle": "best tried"}
-    _bars(axes[0], logs, names)
-    planner = table(frame, "planner")
-    longest = planner.index.get_level_values("rounds").max()
-    shown = planner.xs(longest, level="rounds")
-    _bars(axes[1], shown, {"ab": "A/B winner", "tried": "tried offers only", "planner": "planner"})
-    axes[0].set_title("one offer from a log", fontsize=10)
-    axes[1].set_title(f"{longest} rounds", fontsize=10)
-    return figure
-
-
-def _bars(axis: Any, frame: pd.DataFrame, names: dict[str, str]) -> None:
-    at = np.arange(len(frame))
-    for i, (column, label) in enumerate(names.items()):
-        width = 0.8 / len(names)
-        axis.bar(at + (i - (len(names) - 1) / 2) * width, frame[column], width,
-                 color=PALETTE[i], label=label)  # fmt: skip
-    axis.set_xticks(at, list(frame.index), fontsize=8, rotation=15)
-    axis.set_ylabel("regret, share of the best value")
-    axis.legend(fontsize=8)
-
-
-def planner_figure(frame: pd.DataFrame) -> Figure:
-    """Left: offers of a plan over the rounds; new ones bisect the gap in which the response jumps.
-    Right: money earned so far beyond the A/B winner."""
-    figure, axes = panels(2, width=5.2, height=3.6)
-    market = EXAMPLE
-    shares = np.repeat([0.1, 0.25, 0.4, 0.6], 20)
-    fit = fit_game(market.log(shares, random_state=1), offer="commission", outcome="revenue")
-    seller, plan = Seller(market, random_state=2), fit.planner(200, random_state=0)
-    gained = []
-    for _ in range(200):
-        offer = plan.act()
-        mean, drawn = seller.answer(offer)
-        plan.observe(offer, drawn)
-        gained.append((1 - offer) * mean - market.value(float(fit.next_offer().offer)))
-    plan.report().plot(axes[0])
-    axes[0].set_ylabel("commission")
-    axes[1].plot(np.cumsum(gained), color=PALETTE[0])
-    axes[1].axhline(0.0, color="#444444", linestyle="--")
-    axes[1].set_xlabel("round")
-    axes[1].set_ylabel("money beyond the committed offer")
-    return figure
 
 
 OFFERS = Study(

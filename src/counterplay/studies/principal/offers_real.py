@@ -8,13 +8,21 @@ Source: docs/theory/25-offers.md, "Measured".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterplay.core.figures import PALETTE, panels
 from counterplay.principal import fit_game
+from counterplay.studies.principal.real_logs import (
+    PRODUCTS,
+    cereals,
+    channels,
+    diagnoses,
+    fares,
+    groceries,
+    tariffs,
+)
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
 
@@ -22,10 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-PRODUCTS = 26
-LEVELS = (3, 6)
-LEAST_DAYS = 12
-FARES = 8
+WHOLE = ("groceries", "fares", "electricity", "cereals", "channels", "channels within months")
+CHUNKS = 40
 
 
 def grid(scale: Scale) -> Sequence[Params]:
@@ -36,74 +42,24 @@ def grid(scale: Scale) -> Sequence[Params]:
     for data in ("groceries", "groceries capped"):
         cells += [{"data": data, "item": i, "rows": 100, "chunk": 0} for i in range(PRODUCTS)]
     for rows in (150, 400, 1500):
-        cells += [{"data": "fares", "item": 0, "rows": rows, "chunk": c} for c in range(4)]
+        cells += [{"data": "fares", "item": 0, "rows": rows, "chunk": c} for c in range(CHUNKS)]
+    for data in WHOLE:
+        for item in range(PRODUCTS if data == "groceries" else 1):
+            cells.append({"data": f"whole {data}", "item": item, "rows": 0, "chunk": 0})
     return cells
-
-
-@cache
-def groceries() -> pd.DataFrame:
-    """Daily price level and units of the products with three to six price levels."""
-    import pandas as pd
-
-    from counterplay import datasets
-
-    raw: Any = datasets.fetch("ta_feng").frame
-    raw = raw[(raw["AMOUNT"] > 0) & (raw["SALES_PRICE"] > 0)]
-    raw = raw.assign(price=raw["SALES_PRICE"] / raw["AMOUNT"])
-    keys = ["PRODUCT_ID", "TRANSACTION_DT"]
-    daily = raw.groupby(keys).agg(price=("price", "median"), units=("AMOUNT", "sum")).reset_index()
-    daily["price"] = daily["price"].round()
-    count = daily.groupby(["PRODUCT_ID", "price"])["units"].transform("size")
-    daily = daily[count >= LEAST_DAYS]
-    levels = daily.groupby("PRODUCT_ID")["price"].nunique()
-    days = daily.groupby("PRODUCT_ID").size()
-    known = levels[(levels >= LEVELS[0]) & (levels <= LEVELS[1])].index
-    busiest = days[known].sort_values(ascending=False, kind="stable").index[:PRODUCTS]
-    part = daily[daily["PRODUCT_ID"].isin(busiest)]
-    order = {product: i for i, product in enumerate(busiest)}
-    return pd.DataFrame(
-        {
-            "item": part["PRODUCT_ID"].map(order).to_numpy(),
-            "offer": part["price"].to_numpy(dtype=float),
-            "outcome": part["units"].to_numpy(dtype=float),
-        }
-    )
-
-
-@cache
-def fares() -> pd.DataFrame:
-    """Fare relative to the train at eight levels, and whether the new train was chosen."""
-    import pandas as pd
-
-    from counterplay import datasets
-
-    raw: Any = datasets.fetch("swissmetro").frame
-    raw = raw[(raw["CHOICE"] > 0) & (raw["GA"] == 0) & (raw["TRAIN_CO"] > 0)]
-    ratio = (raw["SM_CO"] / raw["TRAIN_CO"]).to_numpy()
-    level = pd.qcut(ratio, FARES, labels=False, duplicates="drop")
-    middle = pd.Series(ratio).groupby(level).median().round(3)
-    chosen = (raw["CHOICE"] == 2).to_numpy(dtype=float)
-    return pd.DataFrame({"item": 0, "offer": middle[level].to_numpy(), "outcome": chosen})
-
-
-def diagnoses() -> pd.DataFrame:
-    """A stand-in: four levels of a measurement as prices, a benign finding as the sale."""
-    import pandas as pd
-
-    from counterplay import datasets
-
-    data = datasets.load("breast_cancer")
-    size = pd.qcut(np.asarray(data.X)[:, 0], 4, labels=False)
-    return pd.DataFrame(
-        {"item": 0, "offer": 1.0 + size, "outcome": np.asarray(data.y, dtype=float)}
-    )
 
 
 def real_rows(data: str, item: int) -> pd.DataFrame:
     """All rows of one item."""
-    name = data.split()[0]
-    sources: dict[str, Any] = {"groceries": groceries, "fares": fares, "diagnoses": diagnoses}
-    frame = sources[name]()
+    sources: dict[str, Any] = {
+        "groceries": groceries,
+        "fares": fares,
+        "electricity": tariffs,
+        "cereals": cereals,
+        "channels": channels,
+        "diagnoses": diagnoses,
+    }
+    frame = sources[data.split()[0]]()
     rows = frame[frame["item"] == item]
     if data.endswith("capped"):
         rows = rows.assign(outcome=rows["outcome"].clip(upper=rows["outcome"].quantile(0.98)))
@@ -120,8 +76,10 @@ def truth(rows: pd.DataFrame) -> tuple[Any, Any]:
 
 
 def cell(params: Params, seed: int) -> Record:
-    """Coverage, regrets and kept promises over 25 resampled logs, and the test on all rows."""
+    """Coverage, regrets and kept promises over 25 resampled logs; or what the whole log says."""
     data, item, n = str(params["data"]), int(str(params["item"])), int(str(params["rows"]))
+    if data.startswith("whole "):
+        return whole_log(data.removeprefix("whole "), item)
     rows = real_rows(data, item)
     levels, f = truth(rows)
     value = dict(zip(levels.tolist(), (levels * f).tolist()))
@@ -148,11 +106,33 @@ def cell(params: Params, seed: int) -> Record:
                 "kept": float(safe.promise <= value[float(safe.offer)] + 1e-9),
             }
         )
-    record = {name: float(np.mean([row[name] for row in found])) for name in found[0]}
-    whole = fit_game(
-        {"offer": rows["offer"].to_numpy(), "outcome": rows["outcome"].to_numpy()}, terms="price"
+    return {name: float(np.mean([row[name] for row in found])) for name in found[0]}
+
+
+def whole_log(data: str, item: int) -> Record:
+    """Rows, the response to the first and the last offer with limits, and the test of its shape.
+
+    Offers run from the lowest price to the highest, channels by name.
+    """
+    rows = real_rows(data, item)
+    fit = fit_game(
+        rows,
+        terms="arms" if data.startswith("channels") else "price",
+        within="stratum" if data.endswith("within months") else None,
     )
-    return {**record, "rejected": float(not whole.monotone), "levels": len(levels)}
+    response = fit.response().sort_values("offer")
+    first, last = response.iloc[0], response.iloc[-1]
+    return {
+        "size": len(rows),
+        "offers": len(response),
+        "first": float(first["estimate"]),
+        "first_low": float(first["lower"]),
+        "first_high": float(first["upper"]),
+        "last": float(last["estimate"]),
+        "last_low": float(last["lower"]),
+        "last_high": float(last["upper"]),
+        "rejected": float(not fit.monotone),
+    }
 
 
 def _moved(own: Any, rows: Any, levels: Any, f: Any, rng: Any) -> Any:
@@ -167,8 +147,9 @@ def _moved(own: Any, rows: Any, levels: Any, f: Any, rng: Any) -> Any:
 def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
     """Coverage and promises on real rows; the winner is not worse than the A/B winner."""
     quick = len(frame) < 5
-    mean = frame.groupby(["data", "rows"]).mean(numeric_only=True)
-    return [
+    drawn = frame[frame["rows"] > 0]
+    mean = drawn.groupby(["data", "rows"]).mean(numeric_only=True)
+    found = [
         at_least("25.05", "Bands cover real responses.", mean["covered"].min(), 0.92 - 0.3 * quick,
                  what="lowest coverage"),
         at_least("25.10", "Promises are kept on real rows.", mean["kept"].min(),
@@ -177,13 +158,21 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
                 (mean["winner"] - mean["ab"]).max(), 0.01 + 0.1 * quick,
                 what="largest difference of regrets"),
     ]  # fmt: skip
+    whole = frame[frame["data"].isin(["whole electricity", "whole cereals"])]
+    if len(whole):
+        found.append(
+            at_most("25.08", "Randomised tariffs and cereal prices give no false alarm.",
+                    whole["rejected"].max(), 0.0, what="rejections")
+        )  # fmt: skip
+    return found
 
 
 def regret_figure(frame: pd.DataFrame) -> Figure:
     """Regret of the price chosen from a log of real rows, as a share of the best value: the A/B
     winner, the isotonic winner and the safe offer."""
     figure, (axis,) = panels(1, height=3.4)
-    mean = frame.groupby(["data", "rows"], sort=False).mean(numeric_only=True)
+    drawn = frame[frame["rows"] > 0]
+    mean = drawn.groupby(["data", "rows"], sort=False).mean(numeric_only=True)
     at = np.arange(len(mean))
     for i, (column, label) in enumerate(
         {"ab": "A/B winner", "winner": "isotonic", "safe": "safe"}.items()
@@ -200,13 +189,14 @@ OFFERS_REAL = Study(
     title="The next price from real rows",
     question=(
         "On groceries and train fares, how often do bands and promises hold and which rule loses "
-        "least? Logs are resampled from real rows whose mean at each price is the truth."
+        "least? Logs are resampled from real rows whose mean at each price is the truth. What do "
+        "the whole logs say, also of electricity tariffs, cereals and a bank's channels?"
     ),
-    claims=("25.05", "25.09", "25.10"),
+    claims=("25.05", "25.08", "25.09", "25.10"),
     grid=grid,
     cell=cell,
     verdicts=verdicts,
     figures={"regret": regret_figure},
-    data=("ta_feng", "swissmetro"),
-    full_needs="the Ta Feng and Swissmetro data",
+    data=("ta_feng", "swissmetro", "electricity", "nevo", "bank_marketing"),
+    full_needs="the Ta Feng, Swissmetro, electricity, Nevo and bank marketing data",
 )

@@ -14,26 +14,21 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.principal import (
     ContextualSwapAgent,
     Decision,
-    LinearContractGame,
     LinearContractOracle,
-    RecentAverage,
-    RepeatedContract,
     StableMechanism,
     UnbiasedForecaster,
     behaviour_audit,
-    compare_forecasters,
     decision_audit,
-    play,
 )
 from counterplay.principal.behaviour_audit import swap_limits
 from counterplay.principal.lab import (
     EmpiricalMeanForecaster,
     EWMAForecaster,
-    SpitefulAgent,
     Stage,
     insured,
 )
-from counterplay.studies.principal.real_stream import decisions, flu_trends
+from counterplay.studies.principal.advice_runs import GAME, INSIDE, inside_run, insured_run
+from counterplay.studies.principal.forecast_logs import EXPERTS, FLU, expert_run, flu_run
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
 
@@ -43,13 +38,10 @@ if TYPE_CHECKING:
 
 HALF = Decision([[1.0, 0.0], [0.0, 1.0]], name="half", actions=["no", "yes"])
 KINDS = ("iid", "drifting", "periodic", "threshold")
-GAME = LinearContractGame([[0.0, 0.0], [0.3, 0.5], [0.4, 1.0]], [0.0, 0.08, 0.25])
-FLU = ("recent average", "mixture of decays", "running mean", "unbiased", "guarded recent average",
-       "guarded running mean")  # fmt: skip
 
 
 def grid(scale: Scale) -> Sequence[Params]:
-    """Guard: sequences x bases; audits; insured advice; flu in two orders."""
+    """Guard: sequences x bases; audits; insured advice; full: flu, guards inside, experts."""
     quick = scale == "quick"
     cells: list[dict[str, Any]] = []
 
@@ -73,6 +65,12 @@ def grid(scale: Scale) -> Sequence[Params]:
         for order in ("file", "weeks"):
             for name in FLU:
                 add("flu", order, name, 5 if name in ("unbiased", "guarded running mean") else 1)
+        for kind in ("spiteful", "spiteful shift", "swap"):
+            for base in INSIDE:
+                add("inside 200", kind, base, 10)
+                add("inside 1000", kind, base, 5)
+        for expert in EXPERTS:
+            add("experts", expert, "", 1)
     return cells
 
 
@@ -88,8 +86,10 @@ def cell(params: Params, seed: int) -> Record:
     if part == "threshold":
         return _mean([_threshold([seed, i]) for i in range(10)])
     if part == "insured":
-        return _insured(case, float(other), seed)
-    return _flu(case, other, seed)
+        return insured_run(case, float(other), seed)
+    if part.startswith("inside"):
+        return inside_run(case, other, int(part.split()[1]), seed)
+    return expert_run(case) if part == "experts" else flu_run(case, other, seed)
 
 
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -172,66 +172,6 @@ def _threshold(key: list[int]) -> dict[str, float]:
     limits = decision_audit(log, decision="done", outcome="event").threshold
     assert limits is not None
     return {"covered": float(limits[0] <= tau <= limits[1]), "width": limits[1] - limits[0]}
-
-
-def _insured(kind: str, advice: float, seed: int) -> dict[str, float]:
-    rounds = 1500
-    streams = np.random.default_rng(seed).spawn(2)
-    states = (streams[0].random(rounds) < 0.6).astype(np.int64)
-    oracle = LinearContractOracle(GAME, np.linspace(0, 1, 21), horizon=rounds)
-    agent = ContextualSwapAgent if kind == "swap" else SpitefulAgent
-    run = insured(
-        StableMechanism(oracle, random_state=seed), advice, agent(), states, random_state=streams[1]
-    )
-    game = RepeatedContract(GAME, agent(random_state=seed), states)
-    stable = play(StableMechanism(oracle, random_state=seed), game).principal_values.mean()
-    until = run.switch or rounds
-    before = run.arm[:until], states[:until]
-    return {
-        "insured": run.value,
-        "stable": float(stable),
-        "advice": run.mean(0),
-        "switch": float(run.switch or rounds + 1),
-        "correlation": abs(float(np.corrcoef(*before)[0, 1])) * np.sqrt(until),
-    }
-
-
-def _flu(order: str, name: str, seed: int) -> dict[str, float]:
-    from counterplay import datasets
-
-    frame = datasets.fetch("flusight").frame
-    y, week = flu_trends(frame), flu_weeks(frame)
-    source: Any = {
-        "recent average": EWMAForecaster(decay=0.05),
-        "mixture of decays": RecentAverage(),
-        "running mean": EmpiricalMeanForecaster(),
-        "unbiased": UnbiasedForecaster(),
-        "guarded recent average": UnbiasedForecaster(base=EWMAForecaster(decay=0.05)),
-        "guarded running mean": UnbiasedForecaster(base=EmpiricalMeanForecaster()),
-    }[name]
-    found = compare_forecasters(
-        y, {"it": source}, decisions(3), n_outcomes=3, random_state=seed,
-        batches=week if order == "weeks" else None,
-    )  # fmt: skip
-    rows = found.to_frame()
-    scores = found.scores.iloc[0]
-    return {
-        "bias": float(rows[rows["family"] == "staffing"]["alpha"].sum()),
-        "log_loss": float(scores["log_loss"]),
-        "cost": float(scores["decision_cost"]),
-    }
-
-
-def flu_weeks(frame: pd.DataFrame) -> Any:
-    """The week of every trend, in the order of :func:`flu_trends`."""
-    weekly = frame[["location", "target_end_date", "observed"]].astype(
-        {"location": str, "target_end_date": str}
-    )
-    weekly = weekly.drop_duplicates(["location", "target_end_date"])
-    weekly = weekly.sort_values(["target_end_date", "location"])
-    ratio = weekly.groupby("location")["observed"].pct_change()
-    known = ratio.replace([np.inf, -np.inf], np.nan).notna()
-    return weekly["target_end_date"][known].to_numpy()
 
 
 def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
@@ -334,6 +274,6 @@ SAFETY_NET = Study(
     cell=cell,
     verdicts=verdicts,
     figures={"telescope": telescope_figure, "audit": audit_figure, "insured": insured_figure},
-    data=("flusight",),
-    full_needs="the FluSight data",
+    data=("flusight", "gjp"),
+    full_needs="the FluSight and Good Judgment data",
 )

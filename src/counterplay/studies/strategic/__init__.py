@@ -38,5 +38,16 @@ AREA = Area(
         "learner for each situation, the adversary that shows it cannot be done better, and a "
         "report for the model you already have."
     ),
+    harm=(
+        "Applicants learn what counts and change that. On census data a model that is right about "
+        "82 % of people is right about half of them once everybody spends a little effort on the "
+        "cheapest move."
+    ),
+    remedy=(
+        "Say what people can change and what it costs them. The report counts who moves and who "
+        "pays; `rethreshold` finds the cut that is safe whatever people can spend."
+    ),
+    start="gaming_report(model, table, outcome, moves=moves)",
+    picture="moves-cuts/regret",
     studies=FINITE + GRAPHS,
 )

@@ -21,6 +21,16 @@ AREA = Area(
         "you switch rarely; a watchdog that takes models down and lets them come back covers the "
         "rest."
     ),
+    harm=(
+        "The challenger with fewer errors harms somebody more often, and by the time the average "
+        "shows it the harm is done."
+    ),
+    remedy=(
+        "Put the models behind a guard with a harm budget: it keeps the best one live, takes down "
+        "what exceeds the budget, and says what was used of it."
+    ),
+    start="ChampionChallenger(models, HarmBudget(rate=0.08, burst=5))",
+    picture="watchdog-on/timeline",
     studies=(
         FRONTIER,
         SWITCH_TAX,

@@ -112,8 +112,10 @@ def _halving(frame: pd.DataFrame) -> list[Verdict]:
 def _leak(frame: pd.DataFrame) -> list[Verdict]:
     row = frame[frame.part == "leak"].iloc[0]
     text = "Adult, 40 blocks, one cell '39 years': certified predictions that flip, "
+    slices = f"{text}blocks sliced from the frame, "
     return [
-        at_least("21.04", f"{text}blocks sliced from the frame", float(row.naive_flips), 10),
+        at_least("21.04", f"{slices}columns by type", float(row.naive_flips), 50),
+        at_least("21.04", f"{slices}others coded as words", float(row.coded_flips), 10),
         equals("21.04", f"{text}frozen schema", float(row.frozen_flips), 0),
         equals("21.04", "blocks whose votes change, frozen schema", float(row.blocks_changed), 0),
         equals("21.04", "rows rejected, frozen schema", float(row.rejected), 1),

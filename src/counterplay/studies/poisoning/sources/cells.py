@@ -19,6 +19,7 @@ from counterplay.poisoning.ballots import (
     metric_value,
     plurality_ballots,
 )
+from counterplay.poisoning.choose_partitions import PartitionCurve
 from counterplay.poisoning.metric_table import MetricTable
 from counterplay.poisoning.nearest_row import NearestRow
 from counterplay.poisoning.partition_trial import Goal, Trial
@@ -164,41 +165,56 @@ def _halving(params: Params) -> Record:
     return {
         "best": curve.best, "certified": float(curve.certified[place]),
         "share_of_fits": curve.ensembles_fitted / curve.n_candidates,
+        "share_of_blocks": _blocks_fitted(curve) / sum(CANDIDATES),
         "path": json.dumps([[int(k), int(m)] for k, m, _ in curve.estimated]
                            + [[int(k), int(k)] for k in curve.n_partitions]),
     }  # fmt: skip
 
 
+def _blocks_fitted(curve: PartitionCurve) -> int:
+    """Blocks that the halving fitted; a candidate's later blocks come on top of its first."""
+    fitted = {count: blocks for count, blocks, _ in curve.estimated}
+    return sum((fitted | {int(k): int(k) for k in curve.n_partitions}).values())
+
+
 def _leak(params: Params) -> Record:
-    """One odd cell in a table: blocks sliced from the frame, and with a frozen schema."""
+    """One record with an odd cell is added: blocks sliced from the frame, and a frozen schema.
+
+    What the slices lose depends on how the pipeline selects its columns: by type it drops those
+    that are no longer numbers or categories; otherwise it codes them as words.
+    """
     data = sent("adult", 0)
     train, test = data.rows(data.train[:8000]), data.rows(data.test[:1000])
     y = data.y[data.train[:8000]]
     guard = _guard("adult", 40).fit(train, y)
-    odd = train.iloc[[0]].astype(object)
-    odd.iloc[0, odd.columns.get_loc("age")] = "39 years"
-    more, labels = pd.concat([train, odd]), np.append(y, y[0])  # all columns become objects
+    odd = pd.DataFrame([dict(train.iloc[0]) | {"age": "39 years"}])
+    more, labels = pd.concat([train, odd], ignore_index=True), np.append(y, y[0])
     again = clone(guard).set_params(schema=guard.schema_).fit(more, labels)
     frozen = (again.predict(test) != guard.predict(test)) & (guard.certify(test) >= 1)
-    first, second = _sliced(train, y, test), _sliced(more, labels, test)
-    radius = np.min([first.radius(c) for c in first.rivals], axis=0)
-    hit = (first.winner != second.winner) & (radius >= 1)
-    return {
-        "naive_flips": int(hit.sum()), "naive_largest": int(radius[hit].max(initial=0)),
+    found: dict[str, Any] = {
         "frozen_flips": int(frozen.sum()), "rejected": again.rows_rejected_,
         "blocks_changed": int((again.votes(test) != guard.votes(test)).any(axis=1).sum()),
-        "naive_radii": json.dumps(radius[hit].tolist()), "radii": json.dumps(radius.tolist()),
     }  # fmt: skip
+    for name, by_type in (("naive", True), ("coded", False)):
+        first, second = (_sliced(f, z, test, by_type) for f, z in ((train, y), (more, labels)))
+        radius = np.min([first.radius(c) for c in first.rivals], axis=0)
+        hit = (first.winner != second.winner) & (radius >= 1)
+        found |= {
+            f"{name}_flips": int(hit.sum()), f"{name}_largest": int(radius[hit].max(initial=0)),
+            f"{name}_radii": json.dumps(radius[hit].tolist()),
+            f"{name}_all": json.dumps(radius.tolist()),
+        }  # fmt: skip
+    return found
 
 
-def _sliced(frame: pd.DataFrame, y: Any, test: pd.DataFrame) -> Ballots:
+def _sliced(frame: pd.DataFrame, y: Any, test: pd.DataFrame, by_type: bool) -> Ballots:
     """Vote of 40 blocks that are slices of a frame and keep the frame's types."""
     block = np.random.default_rng(24).integers(40, size=8000)
     block = np.append(block, 0)[: len(frame)]
     votes = np.full((40, len(test)), -1)
     for b in range(40):
         try:
-            model = pipeline("adult").fit(frame[block == b], y[block == b])
+            model = pipeline("adult", by_type=by_type).fit(frame[block == b], y[block == b])
         except TypeError:  # numbers and a text in one column: the block of the odd row abstains
             continue
         votes[b] = model.predict(test.astype(frame.dtypes)) == "below"

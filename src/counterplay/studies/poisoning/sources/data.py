@@ -84,8 +84,12 @@ def sent(name: str, seed: int) -> Sent:
     return Sent(X, y, sources, np.sort(order[count:]), np.sort(order[:count]))
 
 
-def pipeline(name: str) -> Any:
-    """The whole pipeline of a block; None is one nearest neighbour."""
+def pipeline(name: str, *, by_type: bool = False) -> Any:
+    """The whole pipeline of a block; None is one nearest neighbour.
+
+    Tables: columns of numbers are scaled, all others one-hot coded; ``by_type`` codes columns of
+    the type category only and drops the rest, as selectors by type do.
+    """
     if name == "mnist":
         return None
     if name == "sms":
@@ -93,8 +97,9 @@ def pipeline(name: str) -> Any:
     if name in ("spambase", "tumours"):
         steps = FunctionTransformer(np.log1p), StandardScaler()
         return make_pipeline(*steps, LogisticRegression(C=0.3, max_iter=1000))
+    words = {"dtype_include": "category"} if by_type else {"dtype_exclude": "number"}
     columns = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(**words)),
         (StandardScaler(), make_column_selector(dtype_include="number")),
     )
     weight = "balanced" if name == "bank" else None

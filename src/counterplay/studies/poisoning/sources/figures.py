@@ -133,7 +133,7 @@ def leak(frame: pd.DataFrame) -> Figure:
     row = runs.iloc[0]
     figure, (ax,) = panels(1)
     bins = [k - 0.5 for k in range(22)]
-    ax.hist(json.loads(row.radii), bins=bins, color="lightgrey", label="all predictions")
+    ax.hist(json.loads(row.naive_all), bins=bins, color="lightgrey", label="all predictions")
     ax.hist(json.loads(row.naive_radii), bins=bins, color=PALETTE[1],
             label=f"flipped, blocks sliced from the frame: {int(row.naive_flips)}")  # fmt: skip
     ax.plot([], [], " ", label=f"flipped, frozen schema: {int(row.frozen_flips)}")
@@ -157,7 +157,10 @@ def together(frame: pd.DataFrame) -> Figure:
                      "attained": "attained"}[kind]  # fmt: skip
             ax.plot(BUDGETS, values, style, marker="o", markersize=3, color=PALETTE[i], label=label)
         ax.set(
-            xlabel="accounts an attacker controls", ylabel="accuracy lost", title=NAMES[row.data]
+            xlabel="accounts an attacker controls",
+            ylabel="accuracy lost",
+            title=NAMES[row.data],
+            xticks=BUDGETS[2:],
         )
     axes[0].legend(fontsize=8)
     return figure

@@ -1,0 +1,71 @@
+"""Do this next: actions in the order of what they surely gain.
+
+Blocking actions come first, then advised ones by the lower end of their gain, then what is not
+worth it now, last the suggestions whose gain was not measured. Gains come credited: each after
+those that are credited before it, so that they add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from counterplay.auditing.findings import Action
+from counterplay.auditing.quantity import BASES, number_text
+
+_MOST_ROWS = 10**9
+
+
+def ranked(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Return actions in the order in which to do them.
+
+    Examples
+    --------
+    >>> from counterplay.auditing.quantity import Quantity
+    >>> gain = Quantity(value=30, low=10, high=50, unit="euro", basis="measured", n=400)
+    >>> more = Quantity(value=40, low=-2, high=82, unit="euro", basis="measured", n=400)
+    >>> sure = Action(name="cut", title="Move the cut", how="cut.skops", gain=gain)
+    >>> unsure = Action(name="verify", title="Verify", how="by hand", gain=more)
+    >>> [(a.name, a.advised, a.rows_needed) for a in ranked([unsure, sure])]
+    [('cut', True, None), ('verify', False, 441)]
+    """
+    return tuple(sorted((_with_rows(action) for action in actions), key=_place))
+
+
+def rows_needed(action: Action) -> int | None:
+    """Return the rows at which the gain would stand clear of zero: n (half-width / gain)^2."""
+    gain = action.gain
+    if gain is None or action.advised or gain.value <= 0 or gain.n == 0:
+        return None
+    half = (gain.high - gain.low) / 2
+    needed = math.ceil(gain.n * (half / gain.value) ** 2 - 1e-9)
+    return min(needed, _MOST_ROWS) if needed > gain.n else None
+
+
+def sum_line(actions: Iterable[Action], unit: str) -> str:
+    """Return the sentence on what the advised actions gain together."""
+    gains = [a.gain for a in actions if a.advised and a.gain is not None and a.gain.unit == unit]
+    if not gains:
+        return ""
+    total = sum(gain.value for gain in gains)
+    count = "The advised action gains" if len(gains) == 1 else f"The {len(gains)} advised actions"
+    verb = "" if len(gains) == 1 else " together gain"
+    return (
+        f"{count}{verb} {number_text(total, unit)} {unit}; each is counted after those credited "
+        "before it."
+    )
+
+
+def _with_rows(action: Action) -> Action:
+    return msgspec.structs.replace(action, rows_needed=rows_needed(action))
+
+
+def _place(action: Action) -> tuple[int, float, int, int, str]:
+    if action.blocking:
+        return (0, 0.0, 0, action.effort, action.name)
+    if action.gain is None:
+        return (3, 0.0, 0, action.effort, action.name)
+    group = 1 if action.advised else 2
+    return (group, -action.gain.low, BASES.index(action.gain.basis), action.effort, action.name)

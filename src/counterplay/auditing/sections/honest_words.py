@@ -1,0 +1,128 @@
+"""The sentences of the section on honest numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from counterplay.auditing.context import Context
+from counterplay.auditing.findings import Finding
+from counterplay.auditing.quantity import Quantity, number_text
+from counterplay.auditing.sections.seen import SeenTest
+
+PLAIN = ("accept all", "reject all")
+
+
+@dataclass(frozen=True)
+class Words:
+    """The sentences of the section."""
+
+    context: Context
+    accuracy: Quantity
+    money: Quantity
+    larger: Quantity
+    plain_money: Quantity
+    rule: str
+    seen: SeenTest | None
+
+    def lead(self, inside: Quantity | None, given: pd.DataFrame) -> tuple[str, ...]:
+        """Return the paragraphs under the heading."""
+        context = self.context
+        how = (
+            f"{len(context.folds)}-fold, by clones fitted on the other folds"
+            if context.cross_fitted
+            else "by the model as it was given"
+        )
+        text = (
+            f"Accuracy {self.accuracy} on rows that the judging model had not been fitted on "
+            f"({how}); larger class {self.larger.value:.3f}."
+        )
+        if context.cross_fitted and inside is not None:
+            text += f" In sample it would look like {inside.value:.3f}."
+        if context.cross_fitted and context.given and len(given):
+            y = context.wanted[given["row"].to_numpy(dtype=np.int64)]
+            own = float((given["accepted"].to_numpy(dtype=bool) == y).mean())
+            text += f" The given model itself shows {own:.3f} on these rows."
+        money = (
+            f"Money {self.money} ({context.money_unit}); best plain rule "
+            f"{number_text(self.plain_money.value, self.plain_money.unit)} ({self.rule})."
+        )
+        return text, money, self._seen_sentence(), *self._missing()
+
+    def _missing(self) -> tuple[str, ...]:
+        gaps = self.context.table.missing if self.context.table.container == "table" else {}
+        if not gaps:
+            return ()
+        most = max(gaps, key=lambda name: gaps[name])
+        return (
+            f"{sum(gaps.values()):,} cells in {len(gaps)} columns are missing (most in {most}: "
+            f"{gaps[most]:,}); no row was dropped, the model deals with them.",
+        )
+
+    def _seen_sentence(self) -> str:
+        context, seen = self.context, self.seen
+        if not context.given:
+            return "No model was given: a default was trained, and every number is cross-fitted."
+        if context.train is not None:
+            return "The training rows are a file of their own."
+        if context.rows != "unknown":
+            return f"The config says that these are {context.rows} rows."
+        if seen is None:
+            why = context.no_refit or "there was no time for it"
+            return f"Whether the model was fitted on these rows cannot be checked: {why}."
+        if seen.verdict == "not seen":
+            return (
+                "The table does not look as if the model had been fitted on it "
+                f"(p = {seen.p_value:.2g}); that is no proof, linear models often pass."
+            )
+        return self.findings()[0].sentence
+
+    def findings(self) -> list[Finding]:
+        """Return what matters: seen rows, the money, the larger class, missing costs."""
+        found = [*self._seen_findings(), self._money_finding()]
+        if not self.context.priced:
+            found.append(
+                Finding(
+                    name="no_costs", severity="low",
+                    sentence="Every error counts the same: set [costs].",
+                )
+            )  # fmt: skip
+        return found
+
+    def _seen_findings(self) -> list[Finding]:
+        seen = self.seen
+        if seen is None or self.context.rows != "unknown" or seen.verdict == "not seen":
+            return []
+        number = Quantity.certain(seen.gap, unit="share", n=self.accuracy.n, basis="measured")
+        facts = (
+            f"right where its cross-fitted clone is wrong in {seen.model_only} rows, the reverse "
+            f"in {seen.clone_only}; p = {seen.p_value:.1g}, gap {seen.gap:.3f}, rho {seen.rho:.2f}"
+        )
+        if seen.verdict == "seen":
+            text = f"These rows look as if the model was trained on them ({facts})."
+            return [Finding(name="seen_rows", sentence=text, severity="blocking", quantity=number)]
+        text = (
+            f"Better here than its clone ({facts}): trained on more rows, or partly on these? "
+            "Set [data] rows."
+        )
+        return [Finding(name="seen_question", sentence=text, severity="medium", quantity=number)]
+
+    def _money_finding(self) -> Finding:
+        unit = self.context.money_unit
+        plain = number_text(self.plain_money.value, unit)
+        verb = "accepting" if self.rule == PLAIN[0] else "rejecting"
+        worse = self.money.value >= self.plain_money.value
+        sentence = (
+            f"Used as it is, the model costs {self.money} {unit}; {verb} everybody "
+            f"would cost {plain}."
+        )
+        severe: Any = (
+            "high" if worse else "good" if self.money.high < self.plain_money.value else "medium"
+        )
+        return Finding(
+            name="as_is_worse_than_plain" if worse else "as_is_money", sentence=sentence,
+            severity=severe, quantity=self.money, headline=1,
+        )  # fmt: skip

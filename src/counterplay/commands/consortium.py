@@ -1,0 +1,193 @@
+"""``counterplay consortium north.csv south.csv --label y``: from site tables to a plan that holds.
+
+Measures with about 176 fits how well every site is served by mixtures of everybody's rows, plans
+with confidence, says who would hold back, and writes a Flower app that trains by the plan.
+``counterplay consortium site`` runs at one site and writes curve points: only these leave it.
+Exit code 3: measured, but no promise can be given. Source: docs/theory/23-consortium.md.
+"""
+
+from __future__ import annotations
+
+import glob
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterplay.commands.options import Json, print_json
+from counterplay.core.files import write_atomic
+from counterplay.errors import InvalidInputError
+from counterplay.tables import read_table
+from counterplay.tables.cells import shown
+
+if TYPE_CHECKING:
+    from counterplay.contribution import ConsortiumPlan, SitePoints
+    from counterplay.contribution.sites.reading import Sites
+
+app = typer.Typer(add_completion=False)
+
+NO_PROMISE = 3
+
+
+@app.command(
+    epilog="Examples: counterplay consortium north.csv south.csv east.csv --label y "
+    "--target within=0.01 --out plan.html --flower out/; counterplay consortium all.csv "
+    "--site-column ward --label y; counterplay consortium site north.csv --label y --peers "
+    'south,east --out north.json; counterplay consortium --points "*.json"'
+)
+def consortium(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(help="One table per site; or 'site' and one table: points of that site."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
+    target: Annotated[
+        str, typer.Option(help="within=0.01 (of pooling everything) or accuracy=0.85.")
+    ] = "within=0.01",
+    confidence: Annotated[float, typer.Option(help="Probability of each promise.")] = 0.9,
+    model: Annotated[str, typer.Option(help="logistic or boosting.")] = "logistic",
+    metric: Annotated[
+        str, typer.Option(help="accuracy, balanced_accuracy, neg_log_loss or roc_auc.")
+    ] = "accuracy",
+    budget: Annotated[int | None, typer.Option(help="Number of fits; default about 176.")] = None,
+    cost: Annotated[list[str] | None, typer.Option(help="Price of a row: north=2.")] = None,
+    cap: Annotated[list[str] | None, typer.Option(help="Most rows of a site: north=500.")] = None,
+    site_column: Annotated[
+        str | None, typer.Option(help="Column that names the site, for one table of all.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    points: Annotated[
+        str | None, typer.Option(help='Files of points in place of tables: "*.json".')
+    ] = None,
+    peers: Annotated[str | None, typer.Option(help="Names of the other sites (site).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a page (or, for 'site', the points).")
+    ] = None,
+    flower: Annotated[Path | None, typer.Option(help="Write a Flower app here.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a folder.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
+    as_json: Json = False,
+) -> None:
+    """Plan how many rows each site brings, so that every site is served with confidence."""
+    from counterplay.contribution import plan_consortium
+
+    given = list(tables or [])
+    measure: dict[str, Any] = {"model": model, "metric": metric, "budget": budget,
+                               "progress": not as_json}  # fmt: skip
+    if given[:1] == ["site"]:
+        _site(given[1:], label, peers, out, drop or [], seed, measure)
+        return
+    settings: dict[str, Any] = {
+        "confidence": confidence,
+        "costs": _numbers(cost, "cost"),
+        "caps": _numbers(cap, "cap"),
+        "random_state": seed,
+    }
+    if points is not None:
+        if given:
+            raise InvalidInputError("give tables or --points, not both")
+        plan = plan_consortium(_read_points(points), target, **settings)
+    else:
+        sites = _read(given, label, site_column, drop or [])
+        plan = plan_consortium(sites, target, **settings, **measure)
+    if out is not None:
+        write_atomic(out, page(plan))
+    written = [] if flower is None else plan.write_flower(flower, force=force)
+    if as_json:
+        print_json(plan.to_dict())
+    else:
+        typer.echo(plan.summary())
+        if out is not None:
+            typer.echo(f"wrote {out}")
+        if written:
+            typer.echo(f"wrote {len(written)} files; rehearse: python {flower}/rehearse.py")
+    if not plan.promised.any():
+        raise typer.Exit(NO_PROMISE)
+
+
+def page(plan: ConsortiumPlan) -> str:
+    """One self-contained page; every name is escaped."""
+    style = "body{font-family:sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}"
+    title = html.escape(f"{plan.points.k} sites, {plan.request.targets.text}")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{style}</style></head><body><h1>{title}</h1>{plan._repr_html_()}</body></html>\n"
+    )
+
+
+def _read(
+    tables: Sequence[str], label: str | None, site_column: str | None, drop: Sequence[str]
+) -> Sites:
+    from counterplay.contribution.sites.reading import read_sites
+
+    if label is None:
+        raise InvalidInputError("say which column holds the labels: --label NAME")
+    if site_column is not None:
+        if len(tables) != 1:
+            raise InvalidInputError(f"--site-column splits one table, got {len(tables)}")
+        return read_sites(_split(tables[0], site_column), label, drop=drop)
+    files: dict[str, Any] = {}
+    for path in tables:
+        name = Path(path).stem
+        if name in files:
+            raise InvalidInputError(f"two tables are called {shown(name, 60)}; rename one")
+        files[name] = path
+    return read_sites(files, label, drop=drop)
+
+
+def _split(path: str, column: str) -> dict[str, Any]:
+    frame = read_table(path).frame
+    if column not in frame.columns:
+        columns = ", ".join(str(c)[:30] for c in frame.columns[:5])
+        raise InvalidInputError(
+            f"{Path(path).name[:60]} has no column {shown(column, 60)}; its columns are {columns}"
+        )
+    known = frame[frame[column].notna()]
+    return {str(n): part.drop(columns=column) for n, part in known.groupby(column, sort=True)}
+
+
+def _read_points(pattern: str) -> SitePoints:
+    from counterplay.contribution import SitePoints
+
+    found = sorted(glob.glob(pattern))
+    if not found:
+        raise InvalidInputError(f"no file matches {shown(pattern, 60)}")
+    return SitePoints.from_json(*found)
+
+
+def _numbers(values: Sequence[str] | None, what: str) -> dict[str, float] | None:
+    pairs: dict[str, float] = {}
+    for text in values or []:
+        name, _, number = text.rpartition("=")
+        try:
+            pairs[name] = float(number)
+        except ValueError:
+            raise InvalidInputError(
+                f"--{what} must be SITE=NUMBER, got {shown(text, 60)}"
+            ) from None
+    return pairs or None
+
+
+def _site(
+    tables: Sequence[str],
+    label: str | None,
+    peers: str | None,
+    out: Path | None,
+    drop: Sequence[str],
+    seed: int,
+    measure: dict[str, Any],
+) -> None:
+    """Measure one site's own curve and write its points: sizes and scores, no rows."""
+    from counterplay.contribution.sites.own_curve import own_points
+
+    if len(tables) != 1 or label is None or out is None:
+        raise InvalidInputError("a site needs one table, --label and --out: site north.csv ...")
+    names = [name.strip() for name in (peers or "").split(",") if name.strip()]
+    points = own_points(
+        tables[0], label, names, drop=drop, model=measure["model"], metric=measure["metric"],
+        progress=measure["progress"], random_state=seed,
+    )  # fmt: skip
+    points.to_json(out)
+    typer.echo(f"wrote {len(points.site)} points to {out}; no row is in it")

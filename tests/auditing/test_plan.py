@@ -1,0 +1,163 @@
+"""The time plan: same numbers for any workers, after any interruption, for more or less time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auditing.bench_tables import context_of, people, run
+from auditing.toy_section import Toy, toy_context
+from counterplay.auditing.allotment import allot
+from counterplay.auditing.plan import run_plan, section_keys
+from counterplay.auditing.section import Pilot, Stage, load_sections
+from counterplay.auditing.sections import GamingSection, HonestSection
+from counterplay.errors import InvalidInputError, UnknownNameError
+
+ROOT = Path(__file__).parents[2]
+
+
+def numbers(found) -> dict[str, float]:
+    return {
+        f"{name} {key}": getattr(quantity, part)
+        for name, result in found.results.items()
+        for key, quantity in result.quantities.items()
+        for part in ("value", "low", "high")
+    }
+
+
+@pytest.mark.claim("27.02")
+@pytest.mark.parametrize(
+    ("after", "sig"),
+    [(1, "SIGKILL"), (9, "SIGKILL"), (15, "SIGKILL"), (4, "SIGINT"), (20, "SIGINT")],
+)
+def test_a_killed_run_goes_on_with_the_same_numbers(tmp_path, after: int, sig: str) -> None:
+    store = tmp_path / "audit.sqlite"
+    words = [
+        sys.executable,
+        str(ROOT / "tests/auditing/toy_section.py"),
+        str(store),
+        str(after),
+        sig,
+    ]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=os.environ)
+    assert done.returncode == (-9 if sig == "SIGKILL" else 0), done.stderr
+    assert sig == "SIGKILL" or "interrupted" in done.stdout
+    steps: list[int] = []
+    again = run_plan(
+        toy_context(), sections=[Toy()], store=store, progress=lambda t, d, n: steps.append(n)
+    )
+    whole = run_plan(toy_context(), sections=[Toy()])
+    assert numbers(again) == numbers(whole)
+    assert again.plan == whole.plan == {"toy.one": 100, "toy.two": 100}
+    assert len(steps) - 1 == 30 - after  # finished batches are not computed again
+
+
+@pytest.mark.claim("27.02")
+def test_numbers_do_not_depend_on_workers(tmp_path) -> None:
+    frame, y = people(120)
+    few = {"effort": {"budgets": [1]}}
+    sections = HonestSection(), GamingSection()
+    one, two, again = (
+        run(context_of(frame, y, rows="unknown", settings=few, jobs=jobs), *sections, store=store)
+        for jobs, store in ((1, tmp_path / "1.sqlite"), (2, None), (2, tmp_path / "1.sqlite"))
+    )
+    assert numbers(one) == numbers(two) == numbers(again)
+
+
+def test_an_earlier_plan_is_repeated_without_a_clock() -> None:
+    plan = {"toy.one": 30, "toy.two": 100}
+    found = run_plan(toy_context(), sections=[Toy()], plan=plan, time_budget=0.001)
+    assert found.plan == plan
+    assert found.results["toy"].quantities["toy"].n == 30
+
+
+def test_ctrl_c_keeps_what_there_is() -> None:
+    def stop(text: str, done: int, total: int) -> None:
+        if done >= 70:
+            raise KeyboardInterrupt
+
+    found = run_plan(toy_context(), sections=[Toy()], progress=stop)
+    assert found.interrupted
+    assert found.plan["toy.one"] == 70
+    assert "toy" in found.results
+
+
+@pytest.mark.claim("27.16")
+def test_more_time_takes_a_superset_of_rows_and_lists_what_was_cut() -> None:
+    def rows(n: int) -> set[int]:
+        context = toy_context()
+        return set(context.order[np.arange(n)].tolist())
+
+    pilot = Pilot()
+    stages = {
+        name: Stage(
+            name=name, items=100, n_min=10, n_want=100, seconds=lambda p, n: n / 10,
+            run=lambda c, i: [],
+        )
+        for name in ("a", "b", "c")
+    }  # fmt: skip
+    short, long = allot(stages, pilot, 3.0), allot(stages, pilot, 12.0)
+    assert min(short.items["a"], short.items["b"]) >= 10
+    assert short.items["c"] == 0
+    assert set(short.short) == {"c"}
+    assert "not done: c" in short.sentence(3.0)
+    assert all(long.items[name] >= short.items[name] for name in stages)
+    assert rows(short.items["a"]) <= rows(long.items["a"])
+    whole = allot(stages, pilot, 1000.0)
+    assert whole.items == dict.fromkeys(stages, 100)
+    assert not whole.short
+    for budget in np.linspace(1, 40, 30):
+        found = allot(stages, pilot, float(budget))
+        assert sum(found.seconds.values()) <= 0.9 * budget + 1e-9
+
+
+@pytest.mark.claim("27.16")
+def test_a_stage_that_does_not_fit_is_said_and_the_rest_runs() -> None:
+    found = run_plan(toy_context(), sections=[Toy(n_min=90, each=1.0)], time_budget=150)
+    log = {entry.stage: entry for entry in found.stages}
+    assert log["one"].done >= 90
+    assert log["two"].planned == 0
+    assert "needs about" in log["two"].note
+    assert "not done: toy.two" in found.estimate
+    none = run_plan(toy_context(), sections=[Toy(n_min=90, each=10.0)], time_budget=150)
+    assert "s more" in none.skipped["toy"][0].sentence
+
+
+def test_a_section_that_raises_leaves_the_others_alone() -> None:
+    class Other(Toy):
+        name = "other"
+
+    found = run_plan(toy_context(), sections=[Toy(), Other(fail="result")])
+    alone = run_plan(toy_context(), sections=[Toy()])
+    assert "toy broke" in found.failed["other"]
+    assert found.results["toy"].quantities == alone.results["toy"].quantities
+
+
+def test_keys_depend_on_what_a_section_reads_and_nothing_else() -> None:
+    def key(**more) -> str:
+        return section_keys(toy_context(**more), [Toy()])["toy"]
+
+    first = key(settings={"toy": {"a": 1}, "gates": {"require": []}})
+    assert first == key(settings={"toy": {"a": 1}, "gates": {"require": ["x >= 1"]}})
+    assert first != key(settings={"toy": {"a": 2}})
+    assert first != key(settings={"toy": {"a": 1}}, seed=1)
+    assert first != key(settings={"toy": {"a": 1}}, model_key="other")
+    assert first != section_keys(toy_context(101, settings={"toy": {"a": 1}}), [Toy()])["toy"]
+
+
+def test_a_time_below_the_pilot_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="too short"):
+        run_plan(toy_context(), sections=[Toy()], time_budget=1e-9)
+
+
+def test_sections_by_name() -> None:
+    names = [section.name for section in load_sections()]
+    assert names[:3] == ["honest", "gaming", "planted"]
+    assert [s.name for s in load_sections(["planted"])] == ["honest", "planted"]
+    with pytest.raises(UnknownNameError, match="gaming"):
+        load_sections(["gamng"])

@@ -1,0 +1,285 @@
+"""Section gaming: exact decisions, honest credit, cuts that are chosen on other rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from auditing.bench_tables import COSTS, MOVES, boosted, context_of, linear, people, real_data, run
+from auditing.bench_tables import table as real_table
+from auditing.references import beam, brute_force, knapsack
+from counterplay.auditing.intervals import accuracy_of
+from counterplay.auditing.sections import GamingSection, HonestSection
+from counterplay.auditing.sections.gaming import held_fixed, moves_of
+from counterplay.auditing.sections.gaming_people import group_cells
+from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST
+from counterplay.strategic import Moves, cheapest_moves, gaming_report
+
+BUDGET = 2.0
+
+
+@pytest.fixture(scope="module")
+def cross_fitted():
+    """One cross-fitted run that several tests look at."""
+    frame, y = people(150)
+    context = context_of(frame, y, rows="training")
+    return context, run(context, HonestSection(), GamingSection()).results
+
+
+def additive(seed: int):
+    """A random linear model over four columns with at most five options each."""
+    rng = np.random.default_rng(seed)
+    names = [f"c{j}" for j in range(4)]
+    frame = pd.DataFrame(rng.integers(0, 6, (8, 4)).astype(float), columns=names)
+    frame.iloc[0], frame.iloc[1] = 0.0, 5.0
+    y = (frame.sum(axis=1) + rng.normal(0, 2, 8) > 10).to_numpy().astype(int)
+    y[:2] = 0, 1
+    movable = {
+        name: {
+            "direction": "up", "step": 1.0, "per": "step", "low": 0.0,
+            "cost": round(float(rng.uniform(0.2, 1.0)), 3), "high": 5.0,
+        }
+        for name in names
+    }  # fmt: skip
+    return frame, y, LogisticRegression(C=0.3).fit(frame, y), movable
+
+
+def options_of(row, weights, movable):
+    """Price and gain of every option of one person, from the settings alone."""
+    found = []
+    for (_, setting), value, weight in zip(movable.items(), row, weights):
+        steps = range(min(4, int(setting["high"] - value)) + 1)
+        found.append([(k * setting["cost"], k * weight) for k in steps])
+    return found
+
+
+@pytest.mark.claim("27.03")
+def test_decisions_equal_brute_force_and_the_knapsack_brackets_them() -> None:
+    for seed in range(30):
+        frame, _, model, movable = additive(seed)
+        frame = frame.where(frame >= 1, 1.0)  # at most four steps are left
+        moves = Moves.from_toml({"movable": movable}, reference=frame)
+        plan = cheapest_moves(model, frame, moves, budget=BUDGET)
+        scores = model.decision_function(frame)
+        for i in range(len(frame)):
+            options = options_of(frame.iloc[i], model.coef_[0], movable)
+            best = brute_force(options, BUDGET)
+            if abs(scores[i] + best) > 1e-9:
+                assert (plan.upper[i] <= BUDGET) == (scores[i] + best > 0)
+            assert knapsack(options, BUDGET, down=True) >= best - 1e-9
+            assert knapsack(options, BUDGET, down=False) <= best + 1e-9
+
+
+@pytest.mark.claim("27.03")
+def test_the_numbers_are_those_of_gaming_report_on_the_same_file() -> None:
+    frame, y = people(200)
+    test, yt = people(200, seed=1)
+    model = linear().fit(frame, y)
+    context = context_of(test, yt, fitted=model, rows="heldout")
+    found = run(context, HonestSection(), GamingSection()).results["gaming"]
+    mine = found.to_frame().query("rule == @AS_IS").set_index("budget")
+    moves = Moves.from_toml({"movable": MOVES}, reference=test)
+    value = [[0, -5], [-1, 0]]
+    report = gaming_report(
+        model, test, yt, moves, budget=[0, 0.5, 1, 2], positive=1, value=value
+    ).to_frame().set_index("budget")  # fmt: skip
+    for ours, theirs in (
+        ("accuracy", "accuracy"), ("false_accepts", "false_positives"),
+        ("false_rejects", "false_negatives"), ("movers", "moved"),
+        ("unqualified_movers", "moved_unqualified"),
+    ):  # fmt: skip
+        assert mine[ours].tolist() == report[theirs].tolist()
+    assert mine["money"].to_numpy() == pytest.approx(-1000 * report["value"].to_numpy())
+    assert (mine["basis"] == "exact").all()
+    assert (mine["false_accepts"].diff().dropna() >= 0).all()
+
+
+def linear_options(model, frame, row, movable):
+    """Options of one person by asking the model about single changes of a column."""
+    found = []
+    base = model.decision_function(frame.iloc[[row]])[0]
+    for name, setting in movable.items():
+        value = frame[name].iloc[row]
+        goals = [(0.0, value)]
+        if "switch" in setting:
+            goals += [(p, to) for to, p in setting["switch"].get(value, {}).items()]
+        else:
+            for k in range(1, 80):
+                goal = value - k * setting["step"]
+                if goal < setting.get("low", -np.inf) or k * setting["cost"] > BUDGET:
+                    break
+                goals.append((k * setting["cost"], goal))
+        copies = pd.concat([frame.iloc[[row]]] * len(goals), ignore_index=True)
+        copies[name] = [goal for _, goal in goals]
+        gains = model.decision_function(copies) - base
+        found.append([(price, gain) for (price, _), gain in zip(goals, gains)])
+    return base, found
+
+
+@pytest.mark.claim("27.04")
+def test_a_beam_finds_nearly_all_movers_and_never_more() -> None:
+    frame, y = people(120)
+    model = linear().fit(frame, y)
+    moves = Moves.from_toml({"movable": MOVES}, reference=frame)
+    plan = cheapest_moves(model, frame, moves, positive=1, budget=BUDGET)
+    rows = np.flatnonzero(plan.upper > 0)
+    cells = [linear_options(model, frame, i, MOVES) for i in rows]
+    for budget in (0.25, 0.5, 1.0, 2.0):
+        exact = plan.upper[rows] <= budget * (1 + 1e-9)
+        reached = np.array([base + beam(options, budget) > 0 for base, options in cells])
+        assert (reached <= exact).all()
+        assert reached.sum() >= 0.99 * exact.sum()
+
+
+@pytest.mark.claim("27.09")
+def test_gains_are_credited_in_order_and_add_up(cross_fitted) -> None:
+    result = cross_fitted[1]["gaming"]
+    table = result.to_frame().set_index(["rule", "budget"])["money"]
+    actions = {action.name: action for action in result.actions}
+    cut, hard = actions[HONEST], actions[HARDENED]
+    assert (cut.credit, hard.credit, hard.after) == (1, 2, HONEST)
+    for k, budget in enumerate((0.0, 1.0)):
+        total = table[AS_IS, budget] - table[HARDENED, budget]
+        gains = [action.scenarios[k].gain.value for action in (cut, hard)]
+        assert sum(gains) == pytest.approx(total, abs=1e-9)
+        assert gains[1] == pytest.approx(table[HONEST, budget] - table[HARDENED, budget], abs=1e-9)
+    assert hard.scenarios[1].gain.low <= hard.scenarios[1].gain.value
+
+
+@pytest.mark.claim("27.09")
+@real_data
+def test_german_credit_says_the_cut_first() -> None:
+    frame = real_table("german_credit")
+    movable = {
+        "duration_months": {"direction": "down", "step": 3, "cost": 0.25, "per": "step", "low": 4},
+        "status_checking": {"switch": {"A11": {"A12": 0.5, "A13": 1.5}, "A12": {"A13": 1.0}}},
+    }
+    context = context_of(
+        frame.drop(columns="class"), frame["class"], rows="training",
+        settings={"movable": movable, "effort": {"budgets": [1]}},
+    )  # fmt: skip
+    results = run(context, HonestSection(), GamingSection()).results
+    names = [finding.name for finding in results["honest"].findings]
+    assert "as_is_worse_than_plain" in names
+    assert results["honest"].best_plain_money.value == 700
+    cut = results["gaming"].actions[0]
+    assert cut.name == HONEST
+    assert cut.advised
+    assert 250 < cut.scenarios[0].gain.value < 450  # 368 in the first measurement
+    assert results["gaming"].variants[0].name == "cut"
+
+
+@pytest.mark.claim("27.10")
+def test_where_nothing_beats_a_plain_rule_it_is_said_and_no_file_is_offered() -> None:
+    frame, y = people(150)
+    noise = np.random.default_rng(5).integers(0, 2, 150)
+    context = context_of(frame, noise, fitted=linear().fit(frame, y), rows="heldout")
+    result = run(context, HonestSection(), GamingSection()).results["gaming"]
+    finding = next(f for f in result.findings if f.name == "no_rule_beats_plain")
+    assert "No rule here beats 'reject all' by more than the interval" in finding.sentence
+    assert result.variants == ()
+    assert all(
+        "no file is offered" in a.how for a in result.actions if a.name in (HONEST, HARDENED)
+    )
+
+
+def test_variants_decide_as_the_page_says() -> None:
+    frame, y = people(300)
+    model = linear().fit(*people(300, seed=2))
+    context = context_of(frame, y, fitted=model, rows="heldout")
+    result = run(context, HonestSection(), GamingSection()).results["gaming"]
+    cut = next(v for v in result.variants if v.name == "cut")
+    scores = model.decision_function(frame)
+    assert (cut.accepted == (scores >= result.cuts[HONEST])).all()
+    assert ((cut.model.predict(frame) == 1) == cut.accepted).all()
+    assert list(cut.model.feature_names_in_) == list(frame.columns)
+
+
+def test_the_model_without_movable_columns_cannot_see_them(cross_fitted) -> None:
+    context, results = cross_fitted
+    held = held_fixed(context).frame()
+    for name in moves_of(context).touched:
+        assert held[name].nunique() == 1
+    assert held["income"].equals(context.frame["income"])
+    result = results["gaming"].to_frame()
+    assert set(result["rule"]) == {AS_IS, HONEST, HARDENED, FIXED}
+    fixed = result.query("rule == @FIXED")
+    assert fixed["money"].nunique() == 1  # nobody can move
+
+
+def test_trees_count_bracketed_rows_both_ways() -> None:
+    frame, y = people(100)
+    context = context_of(frame, y, boosted(max_iter=10, max_leaf_nodes=5), rows="heldout")
+    result = run(context, HonestSection(), GamingSection()).results["gaming"]
+    for key, quantity in result.quantities.items():
+        if key.startswith("gamed_"):
+            assert quantity.low <= quantity.value <= quantity.high
+            assert quantity.basis in ("measured", "found")
+
+
+@pytest.mark.claim("27.26")
+def test_intervals_cover_the_value_of_the_whole_table() -> None:
+    frame, y = people(6000, seed=9)
+    model = linear().fit(*people(500, seed=3))
+    context = context_of(frame, y, fitted=model, rows="heldout")
+    moves = Moves.from_toml({"movable": MOVES}, reference=frame)
+    plan = cheapest_moves(model, frame, moves, positive=1, budget=1.0)
+    sure = plan.upper <= 1.0
+    truth = float((sure == (y == 1)).mean())
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(200):
+        rows = rng.permutation(len(y))[:500]
+        found = accuracy_of(context.decided(sure[rows], rows=rows))
+        hits += found.low <= truth <= found.high
+    assert hits >= 185
+
+
+@pytest.mark.claim("27.28")
+@pytest.mark.parametrize(("rows", "rated"), [(29, False), (30, True)])
+def test_small_groups_have_counts_only(rows: int, rated: bool) -> None:
+    own = np.arange(60) < rows
+    y, moved = np.arange(60) % 2 == 0, np.arange(60) % 4 == 0
+    size, able, must, refused, price = group_cells(own, y, moved, ~moved, np.ones(60))
+    assert size.value == rows
+    assert (must.unit == "share") is rated
+    assert (must.high > must.low) is rated
+    assert (price is not None) is rated
+    assert must.value == (moved & y & own).sum() / (able.value if rated else 1)
+    assert refused.value == (~moved & y & own).sum() / (able.value if rated else 1)
+
+
+@pytest.mark.claim("27.07")
+def test_flipped_coding_gives_the_same_numbers(cross_fitted) -> None:
+    context, one = cross_fitted
+    bad = 1 - context.labels  # as many credit files code it: 1 is the default
+    other = context_of(context.frame, bad, positive=0, rows="training")
+    two = run(other, HonestSection(), GamingSection()).results
+    a, b = (results["gaming"].to_frame() for results in (one, two))
+    for name in a.columns:
+        if a[name].dtype.kind == "f":
+            assert a[name].to_numpy() == pytest.approx(b[name].to_numpy(), abs=1e-9), name
+        else:
+            assert a[name].tolist() == b[name].tolist(), name
+
+
+def test_costs_may_be_columns() -> None:
+    frame, y = people(200)
+    whole = frame.assign(loss=np.where(np.arange(200) % 2, 9.0, 1.0))
+    settings = {"costs": {"false_accept": "loss", "false_reject": 1}}
+    context = context_of(frame, y, rows="training", settings=settings, whole=whole)
+    money = run(context, HonestSection()).results["honest"].money
+    clone_ = context.model_of(0)
+    assert money.unit == "cost units per 1,000 decisions"
+    assert context.cost_accept.tolist() == whole["loss"].tolist()
+    assert clone_ is context.model_of(0)
+
+
+def test_what_is_missing_is_said() -> None:
+    frame, y = people(120)
+    context = context_of(frame, y, settings={"movable": {}, "effort": {}})
+    keys = [missing.key for missing in GamingSection().needs(context)]
+    assert keys == ["[movable.COLUMN]", "[effort] budgets"]
+    assert COSTS["false_accept"] == 5

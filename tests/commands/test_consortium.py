@@ -1,0 +1,163 @@
+"""The command ``counterplay consortium`` and the Flower app that it writes."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import counterplay
+from counterplay import cli
+
+NAMES = ["no'rth", 'so"uth', "=cmd()", "<script>alert(1)"]
+
+
+def clinic(n: int, seed: int, word: str = "A") -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age, ward = rng.normal(50, 15, n), rng.choice([word, "B", "C"], n)
+    sick = (age - 50) / 15 + (ward == word) + rng.normal(scale=0.6, size=n) > 0.4
+    frame = pd.DataFrame({"age": age, "ward": ward, "y": np.where(sick, "sick", "well")})
+    frame.loc[rng.random(n) < 0.05, "age"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    names = ["north", "south", "east", "west"]
+    for i, (name, n) in enumerate(zip(names, (150, 100, 80, 60))):
+        clinic(n, i).to_csv(f"{name}.csv", index=False)
+    return [f"{name}.csv" for name in names]
+
+
+def run(*arguments: str) -> int:
+    return cli.run(["consortium", *arguments])
+
+
+@pytest.mark.claim("23.31")
+def test_from_files_to_a_plan(tables: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--label", "y", "--target", "within=0.03", "--budget", "65"]
+    assert run(*tables, *settings, "--out", "plan.html") == 0
+    text = capsys.readouterr().out
+    places = [text.index(word) for word in ("measured:", "recommended:", "north:", "not said")]
+    assert places == sorted(places)
+    assert "<html" in Path("plan.html").read_text()
+    assert run(*tables, *settings, "--json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert set(content["plans"]["share"]["sites"]) == {"north", "south", "east", "west"}
+    assert content["confidence"] == pytest.approx(0.9)
+    whole = pd.concat([pd.read_csv(t).assign(site=t[:-4]) for t in tables])
+    whole.to_csv("all.csv", index=False)
+    assert run("all.csv", "--site-column", "site", *settings, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 4
+
+
+@pytest.mark.claim("23.31")
+def test_points_instead_of_rows(tables: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for table in tables[:2]:
+        out = table.replace(".csv", ".json")
+        assert run("site", table, "--label", "y", "--peers", "other", "--out", out) == 0
+    assert "no row is in it" in capsys.readouterr().out
+    code = run("--points", "*.json", "--target", "within=0.05")
+    assert code in (0, 3)
+    assert "points from files" in capsys.readouterr().out
+
+
+@pytest.mark.claim("23.31")
+def test_bad_files_end_with_one_sentence(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.csv").write_text("")
+    Path("tiny.csv").write_text("age,ward,y\n1,A,sick\n2,B,well\n")
+    Path("binary.csv").write_bytes(bytes(range(256)))
+    pd.read_csv("east.csv").drop(columns="ward").to_csv("lacks.csv", index=False)
+    Path("sub").mkdir()
+    Path("sub/north.csv").write_text(Path("north.csv").read_text())
+    cases = [
+        ([*tables, "--label", "z"], "north.csv has no column 'z'"),
+        (["north.csv", "south.csv", "lacks.csv", "--label", "y"], "lacks.csv lacks 'ward'"),
+        (["north.csv", "empty.csv", "--label", "y"], "empty.csv"),
+        (["north.csv", "binary.csv", "--label", "y"], "binary.csv"),
+        (["north.csv", "tiny.csv", "--label", "y"], "tiny has 2 rows"),
+        (["north.csv", "--label", "y"], "at least two sites"),
+        (["north.csv", "sub/north.csv", "--label", "y"], "two tables are called 'north'"),
+        (["north.csv", "gone.csv", "--label", "y"], "gone.csv"),
+        ([*tables, "--label", "y", "--budget", "9"], "4 sites need at least 65 fits; got 9"),
+        ([*tables, "--label", "y", "--metric", "f1"], "metric must be one of"),
+        ([*tables, "--label", "y", "--cost", "north"], "--cost must be SITE=NUMBER"),
+        ([*tables], "--label"),
+    ]
+    for arguments, message in cases:
+        assert run(*arguments) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert "Traceback" not in error
+        assert len(error) <= 330
+
+
+def written(folder: Path, names: list[str], word: str) -> dict[str, bytes]:
+    """Plan sites with these names and write the app; return its files but plan.json."""
+    folder.mkdir()
+    tables = []
+    for i, name in enumerate(names):
+        frame = clinic(60 + 20 * i, i, word)
+        path = folder / f"{name}.csv"
+        frame.rename(columns={"ward": f"ward {word}"}).to_csv(path, index=False)
+        tables.append(str(path))
+    out = folder / "out"
+    code = run(*tables, "--label", "y", "--target", "within=0.05", "--budget", "65", "--out",
+               str(folder / "page.html"), "--flower", str(out))  # fmt: skip
+    assert code == 0
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name != "plan.json"
+    }
+
+
+@pytest.mark.claim("23.30")
+@pytest.mark.claim("23.38")
+def test_names_never_become_code_and_the_app_rehearses(tmp_path: Path) -> None:
+    pytest.importorskip("flwr")
+    pytest.importorskip("torch")
+    plain = written(tmp_path / "plain", ["a", "b", "c", "d"], "A")
+    hostile = written(tmp_path / "hostile", NAMES, '"]\nimport os #')
+    assert plain == hostile
+    assert set(plain) == {
+        "README.md", "app/__init__.py", "app/client_app.py", "app/server_app.py", "app/task.py",
+        "pyproject.toml", "rehearse.py",
+    }  # fmt: skip
+    page = (tmp_path / "hostile" / "page.html").read_text()
+    assert "<script>alert" not in page
+    assert html.escape(NAMES[3]) in page
+    out = tmp_path / "hostile" / "out"
+    source = str(Path(counterplay.__file__).resolve().parents[1])
+    done = subprocess.run(
+        [sys.executable, str(out / "rehearse.py"), "--rounds", "30"],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": source}, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Nobody left" in done.stdout
+    plan = json.loads((out / "app" / "plan.json").read_text())
+    for i, site in enumerate(plan["sites"]):
+        assert f"rows used by site {i}: {site['rows']} of {site['owned']}" in done.stdout
+    assert run("x.csv", "--label", "y", "--flower", str(out)) == 2
+
+
+def test_a_full_folder_is_not_written_over(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("out").mkdir()
+    Path("out/mine.txt").write_text("mine")
+    settings = ["--label", "y", "--target", "within=0.05", "--budget", "65", "--flower", "out"]
+    assert run(*tables, *settings) == 2
+    assert "out is not empty; use --force" in capsys.readouterr().err
+    assert run(*tables, *settings, "--force") == 0
+    assert Path("out/mine.txt").read_text() == "mine"

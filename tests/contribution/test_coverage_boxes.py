@@ -1,0 +1,105 @@
+"""Small coverage games: what is enumerated or enclosed instead of best found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counterplay.contribution import (
+    CoverageGame,
+    TabularGame,
+    best_response_dynamics,
+    envy_report,
+    plan_contributions,
+)
+from counterplay.contribution.lab import envy_free_infimum, equilibrium_boxes
+from counterplay.errors import InvalidInputError
+
+WORKED = [[0.68, 0.32, 0], [0, 1, 0], [0.043, 0.589, 0.368]]
+WORKED_MU = [0.7271, 0.6885, 0.6403]
+
+
+def real_game(seed: int, k: int) -> CoverageGame:
+    rng = np.random.default_rng(seed)
+    return CoverageGame(rng.dirichlet(np.full(4, 0.6), k), rng.uniform(0.6, 0.8, k))
+
+
+@pytest.mark.claim("23.12")
+def test_f5_anarchy_is_the_dearest_stable_plan() -> None:
+    game = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
+    plan = plan_contributions(game)
+    assert plan.price_of_anarchy == 2.0
+    assert plan.price_of_stability == 1.0
+    assert plan.is_proved("stable")
+
+
+@pytest.mark.claim("23.13")
+def test_f6_whole_numbers_are_enumerated() -> None:
+    game = CoverageGame(
+        [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]],
+        mu=[0.679, 0.7075],
+        integral=True,
+    )
+    plan = plan_contributions(game)
+    assert plan.envy_free is not None
+    assert plan.envy_free.theta.tolist() == [0, 3]
+    assert plan.is_proved("envy_free")
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        k, n = int(rng.integers(2, 4)), int(rng.integers(2, 5))
+        Q, mu = rng.dirichlet(np.full(n, 0.6), k), rng.uniform(0.55, 0.72, k)
+        game = CoverageGame(Q, mu, integral=True)
+        plan = plan_contributions(game)
+        top = plan.equal.total if plan.equal is not None else 20
+        table = TabularGame.from_game(game, [np.arange(int(top) + 1)] * k)
+        for name, cells in (("envy_free", table.envy_free), ("optimal", table.feasible)):
+            best = table.cheapest(cells)
+            assert getattr(plan, name).total == game.total(best)
+        dearest = table.cheapest(table.stable, sense=-1)
+        assert plan.price_of_anarchy == pytest.approx(game.total(dearest) / plan.optimal.total)
+
+
+@pytest.mark.claim("23.14")
+def test_f6_the_infimum_of_the_worked_game() -> None:
+    game = CoverageGame(WORKED, mu=WORKED_MU)
+    found = envy_free_infimum(game, gap=0.01)
+    assert found.closed
+    assert 0.958 <= found.lower <= found.best <= 0.969
+    assert envy_report(game, found.theta).is_envy_free
+    assert "infimum, within 1%" in plan_contributions(game).summary()
+
+
+@pytest.mark.claim("23.15")
+@pytest.mark.parametrize(("seed", "k"), [(1, 2), (2, 2), (1, 3), (6, 3), (5, 4), (2, 3)])
+def test_random_real_games_close(seed: int, k: int) -> None:
+    game = real_game(seed, k)
+    found = envy_free_infimum(game, gap=0.02, most_nodes=600, seconds=60.0)
+    assert found.closed
+    assert envy_report(game, found.theta).is_envy_free
+    rng = np.random.default_rng(seed)
+    tried = rng.random((400, k)) * (found.best / k) * 2
+    cheap = tried[tried.sum(axis=1) < found.lower]
+    assert not any(envy_report(game, theta).is_envy_free for theta in cheap)
+
+
+@pytest.mark.claim("23.33")
+@pytest.mark.parametrize("seed", range(8))
+def test_every_equilibrium_lies_in_a_box(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    game = real_game(seed, int(rng.integers(2, 5)))
+    boxes = equilibrium_boxes(game, seconds=60.0)
+    assert boxes.closed
+    for _ in range(6):
+        start = rng.random(game.k) * game.box
+        found = best_response_dynamics(game, theta0=start, fallback=True)
+        assert boxes.contains(np.asarray(found.theta), slack=1e-5)
+
+
+def test_boxes_say_what_they_cannot_do() -> None:
+    whole = CoverageGame(WORKED, mu=WORKED_MU, integral=True)
+    for function in (envy_free_infimum, equilibrium_boxes):
+        with pytest.raises(InvalidInputError, match="real contributions"):
+            function(whole)
+    hard = envy_free_infimum(real_game(3, 4), gap=0.001, most_nodes=5)
+    assert not hard.closed
+    assert 0 < hard.lower < hard.best

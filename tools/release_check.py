@@ -1,0 +1,186 @@
+"""What must hold before a release is uploaded; run it with `make release-check`.
+
+Builds the source archive and the wheel, checks their metadata, installs the wheel into empty
+environments with the newest and the oldest declared versions, imports every module, runs the
+commands and the README there, builds a wheel from the source archive and runs a slice of the tests
+that it brings, and writes the list of dependencies with their licences. Needs a package index.
+
+Everything is written to build/release: the files to upload and a transcript, release-check.txt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "build" / "release"
+SLICE = ["tests/core", "tests/tables", "tests/test_cli.py", "tests/test_errors.py"]
+STEPS: list[Callable[[], str]] = []
+
+
+def step(function: Callable[[], str]) -> Callable[[], str]:
+    """Add a step; it returns the line that the transcript shows, or raises."""
+    STEPS.append(function)
+    return function
+
+
+def run(*command: str | Path, folder: Path = ROOT) -> str:
+    """Run a command without the settings of this shell; return what it printed."""
+    hidden = ("PYTEST", "PYTHONPATH", "COUNTERPLAY_DATA")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(
+            f"{' '.join(map(str, command))} ended with {done.returncode}\n"
+            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+    return done.stdout
+
+
+@contextmanager
+def environment(*requirements: str | Path) -> Iterator[Path]:
+    """The interpreter of a fresh environment that holds these packages."""
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        python = Path(folder) / "bin" / "python"
+        run(python, "-m", "pip", "--disable-pip-version-check", "-q", "install", *requirements)
+        yield python
+
+
+def built(ending: str) -> Path:
+    """Return the file of this kind that the first step made."""
+    (path,) = OUT.glob(f"*{ending}")
+    return path
+
+
+@step
+def build_and_metadata() -> str:
+    """Source archive and wheel; their metadata renders on a package index."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    with environment("build", "twine") as python:
+        run(python, "-m", "build", "--outdir", OUT, ROOT)
+        run(python, "-m", "twine", "check", "--strict", *OUT.glob("counterplay-*"))
+    return f"built {built('.whl').name} and {built('.tar.gz').name}; twine check passed"
+
+
+@step
+def newest_and_oldest() -> str:
+    """The wheel alone: commands, imports, tests, with the newest and the oldest versions."""
+    shown = run(
+        sys.executable, "-m", "pytest", "-q", "-m", "slow or not slow", "tests/test_wheel.py"
+    )
+    return "wheel without constraints, newest and oldest versions: " + shown.splitlines()[-1]
+
+
+@step
+def readme_and_licences() -> str:
+    """Every Python block of the README as it stands, and the licences of what comes along."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    with environment(built(".whl")) as python, tempfile.TemporaryDirectory() as folder:
+        licences = json.loads(run(python, "-c", LICENCES))
+        ran = 0
+        for block in blocks:
+            if "flwr" in block or "skops" in block:
+                continue  # needs an extra: run below
+            (Path(folder) / "snippet.py").write_text(block, encoding="utf-8")
+            run(python, "snippet.py", folder=Path(folder))
+            ran += 1
+    with tempfile.TemporaryDirectory() as folder:
+        for block in blocks:
+            (Path(folder) / "snippet.py").write_text(block, encoding="utf-8")
+            run(sys.executable, "snippet.py", folder=Path(folder))
+    table = "\n".join(f"{name}\t{version}\t{licence}" for name, version, licence in licences)
+    (OUT / "dependencies.tsv").write_text(f"package\tversion\tlicence\n{table}\n", encoding="utf-8")
+    unknown = [name for name, _, licence in licences if not licence]
+    if unknown:
+        raise SystemExit(f"no licence is stated by {', '.join(unknown)}")
+    return (
+        f"{ran} of {len(blocks)} README blocks ran beside the bare wheel, all with the extras; "
+        f"{len(licences)} packages in dependencies.tsv, each with its licence"
+    )
+
+
+LICENCES = """
+import importlib.metadata as m, json
+def licence(d):
+    known = d.metadata.get("License-Expression") or ""
+    kinds = d.metadata.get_all("Classifier") or []
+    short = [kind.rpartition(" :: ")[2] for kind in kinds if kind.startswith("License")]
+    text = (d.metadata.get("License") or "").strip().splitlines()
+    return known or "; ".join(short) or (text[0] if text else "")
+found = {d.metadata["Name"]: d for d in m.distributions()}
+print(json.dumps(sorted([n, d.version, licence(d)] for n, d in found.items() if n not in ("pip",))))
+"""
+
+
+@step
+def source_archive() -> str:
+    """A wheel built from the source archive is the same, and the tests of the archive run."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(built(".tar.gz")) as archive:
+            archive.extractall(folder, filter="data")
+        (source,) = Path(folder).iterdir()
+        with environment("build", "hypothesis", "pytest", "polars", "pyarrow", "skops") as python:
+            run(python, "-m", "build", "--wheel", "--outdir", source / "made", source)
+            (wheel,) = (source / "made").glob("*.whl")
+            run(python, "-m", "pip", "-q", "install", wheel)
+            files = set(zipfile.ZipFile(wheel).namelist())
+            if files != set(zipfile.ZipFile(built(".whl")).namelist()):
+                raise SystemExit("the wheel of the source archive holds other files")
+            shutil.rmtree(source / "src")
+            shown = run(python, "-m", "pytest", "-q", "-m", "not slow", *SLICE, folder=source)
+    return f"source archive builds the same {len(files)} files; tests: {shown.splitlines()[-1]}"
+
+
+@step
+def other_interpreters() -> str:
+    """The same wheel with every other declared Python that is installed here."""
+    seen = []
+    for minor in (11, 12, 13):
+        found = shutil.which(f"python3.{minor}")
+        works = found and subprocess.run([found, "-V"], capture_output=True, check=False)
+        if sys.version_info.minor == minor:
+            seen.append(f"3.{minor} ran all of the above")
+            continue
+        if not found or not works or works.returncode:
+            seen.append(f"3.{minor} not installed here")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            run(found, "-m", "venv", folder)
+            python = Path(folder) / "bin" / "python"
+            run(python, "-m", "pip", "-q", "install", built(".whl"))
+            run(python, "-m", "counterplay", "run", "tradeoff/switch-tax", "--check")
+            seen.append(f"3.{minor} runs")
+    return "Python " + ", ".join(seen)
+
+
+def main() -> None:
+    """Run every step; stop at the first one that fails."""
+    transcript = []
+    for number, function in enumerate(STEPS, 1):
+        print(f"[{number}/{len(STEPS)}] {(function.__doc__ or '').splitlines()[0]}", flush=True)
+        line = function()
+        print(f"      {line}", flush=True)
+        transcript.append(line)
+    (OUT / "release-check.txt").write_text("\n".join(transcript) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
