@@ -129,5 +129,22 @@ def test_sections_without_inputs_say_what_they_need() -> None:
     for section in (SymmetrySection(), SitesSection(), ChampionSection(), OffersSection()):
         (missing,) = section.needs(context)
         assert missing.sentence.endswith(".")
-    named = context_of(frame, y, settings={"sites": {"column": "home"}})
-    assert SitesSection().needs(named)
+    small = frame.assign(home=[f"site {i}" for i in range(len(frame))])
+    named = context_of(small, y, settings={"sites": {"column": "home"}})
+    (missing,) = SitesSection().needs(named)
+    assert "Fewer than two sites" in missing.sentence
+
+
+def test_sites_are_planned_with_the_model_itself() -> None:
+    frame, y = people(300)
+    home = np.where(np.arange(300) < 180, "north", np.where(np.arange(300) < 290, "south", "tiny"))
+    context = context_of(frame.assign(home=home), y, settings={"sites": {"column": "home"}})
+    result = run(context, SitesSection()).results["sites"]
+    (table,) = result.tables
+    rows = {row[0]: row for row in table.rows}
+    assert set(rows) == {"north", "south"}  # ten rows cannot be held out
+    assert [rows[name][1] for name in ("north", "south")] == [180, 110]
+    assert all(0 <= row[2] <= row[1] for row in table.rows)
+    assert any("10 rows" in line for line in result.lead)
+    assert result.quantities["rows_against_interest"].value >= 0
+    assert result.findings[0].name == "site_plan"
