@@ -2,9 +2,9 @@
 
 The navigation lists the pages that exist. Generated pages: an index of the names of each package
 with a page per name, a page per example, the map from claims to tests, the figures of the studies,
-contributing, security and changelog. In written pages, `<!-- generated: NAME -->` is replaced by a
-table, and what stands between `<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is
-part of the library.
+the results of the benchmarks, contributing, security and changelog. In written pages,
+`<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
+`<!-- end -->` is kept only if that area is part of the library.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Studies and reports": "studies.md"},
                 {"Examples": "examples.md"},
                 {"Figures of the studies": "gallery.md"},
+                {"Speed and quality": "speed.md"},
                 {"Other libraries": "comparison.md"},
             ]
         },

@@ -46,10 +46,13 @@ def api_packages() -> list[str]:
 
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
+    import speed  # it needs this module
+
     found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
     found |= example_pages()
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
+    found["speed.md"] = speed.speed_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["security.md"] = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -181,7 +184,7 @@ def api_pages(package: str) -> dict[str, str]:
         lines = ["| name | what it is |", "|---|---|"]
         for name in members:
             page = f"{prefix}{name}.md"
-            lines.append(f"| [`{name}`]({page}) | {_cell(summary_line(module, name))} |")
+            lines.append(f"| [`{name}`]({page}) | {cell(summary_line(module, name))} |")
             found[f"api/{package}/{page}"] = _object_page(package, f"{prefix}{name}")
         if members:
             parts.append("\n".join(lines))
@@ -353,7 +356,7 @@ def _claims_table(
         names = [*tests.get(claim.id, ["no test yet"]), *shown]
         evidence = "<br>".join(f"<code>{name}</code>" for name in names)
         anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
-        promise = f"{_cell(claim.statement)}<br>{source_link(claim.source)}"
+        promise = f"{cell(claim.statement)}<br>{source_link(claim.source)}"
         lines.append(f"| {anchor} | {promise} | {evidence} |")
     return "\n".join([*lines, "\n</div>"])
 
@@ -387,7 +390,7 @@ def _break_name(match: re.Match[str]) -> str:
     return re.sub(r"(?<=\w)(::|[./_-])(?=\w)", r"\1<wbr>", match[0])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return text that cannot break out of a Markdown table or be read as markup."""
     for sign in ("\\", "*", "_", "`", "<", "["):
         text = text.replace(sign, "\\" + sign)

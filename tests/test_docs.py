@@ -285,4 +285,4 @@ def test_every_claim_of_the_map_has_a_test() -> None:
 
 
 def test_markdown_in_a_claim_cannot_break_the_table() -> None:
-    assert pages._cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
+    assert pages.cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
