@@ -7,8 +7,9 @@ together with the versions it was measured with; ``read`` reads such a file and 
 one. COUNTERPLAY_TURNS=1 limits the turns, for a quick look.
 
 A ratio says how many times better we are: their cost over ours, or our gain over theirs where more
-is better. Below 1 somebody else wins; ``even`` means that the turns disagree. The range goes from
-the smallest to the largest ratio over the turns.
+is better. Below 1 somebody else wins; ``even`` means that the turns disagree, or that a
+single turn differs by less than a tenth. The range goes from the smallest to the largest ratio over
+the turns.
 """
 
 from __future__ import annotations
@@ -130,9 +131,9 @@ def compare(
     record: Record = {
         "kind": "comparison", "area": area, "what": what,
         "ours": _side(OURS, OURS, mine), "theirs": _side(against, package, other), "unit": unit,
-        "more": more, "ratio": ratio, "low": low, "high": high, "bar": bar,
-        "wins": _winner(mine, other, more, low, high), "note": note,
+        "more": more, "ratio": ratio, "low": low, "high": high, "bar": bar, "note": note,
     }  # fmt: skip
+    record["wins"] = _winner(record)
     span = "no ratio" if ratio is None else f"{short(ratio)}x"
     span += f" ({short(low)} to {short(high)})" if low is not None and low != high else ""
     promise = "" if bar is None else f", bar {short(bar)} {'met' if holds(record) else 'MISSED'}"
@@ -222,12 +223,15 @@ def _ratios(
     return _value(above) / _value(below), min(tops) / max(feet), max(tops) / min(feet)
 
 
-def _winner(mine: float, other: float, more: bool, low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        better, worse = (mine > other, mine < other) if more else (mine < other, mine > other)
-    else:
-        better, worse = low > 1, high < 1
-    return "ours" if better else "theirs" if worse else "even"
+def _winner(record: Record) -> str:
+    """Return who is better in every turn; the time of a single turn must differ by a tenth."""
+    low, high = record["low"], record["high"]
+    if low is None:
+        gain = record["ours"]["value"] - record["theirs"]["value"]
+        gain = gain if record["more"] else -gain
+        return "ours" if gain > 0 else "theirs" if gain < 0 else "even"
+    doubt = 1.1 if low == high and record["unit"] == "s" else 1.0
+    return "ours" if low > doubt else "theirs" if high < 1 / doubt else "even"
 
 
 def _side(name: str, package: str | None, value: float) -> Record:
@@ -324,11 +328,10 @@ def _check(record: Any) -> None:
         if not record["points"]:
             raise ValueError("a curve has at least one point")
     if kind == "comparison":
-        mine, other = (float(record[side]["value"]) for side in ("ours", "theirs"))
         low, ratio, high = record["low"], record["ratio"], record["high"]
         if (low is None) != (ratio is None) or (high is None) != (ratio is None):
             raise ValueError("a ratio has a range, and a range a ratio")
         if ratio is not None and not 0 <= low <= ratio * (1 + 1e-9) <= high * (1 + 1e-6):
             raise ValueError(f"the ratio {ratio} is not between {low} and {high}")
-        if record["wins"] != _winner(mine, other, record["more"], low, high):
+        if record["wins"] != _winner(record):
             raise ValueError(f"{record['wins']!r} is not who wins by these numbers")

@@ -32,7 +32,7 @@ def requirements() -> list[str]:
 
 def install(*what: str) -> bool:
     """Install into the environment; whether it worked."""
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--constraint", str(ROOT / "constraints.txt"), *what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -36,7 +36,8 @@ def speed_page(path: Path = RESULTS) -> str:
     parts.append(
         "A ratio says how many times better we are: their cost over ours, or our gain over theirs "
         "where more is better. Below 1 the other side wins. The range goes from the smallest to "
-        "the largest ratio over the turns; where it contains 1 nobody wins. "
+        "the largest ratio over the turns; where it contains 1, or a single turn differs by less "
+        "than a tenth, nobody wins. "
         f"Of {len(compared)} comparisons we win {count['ours']}, lose {count['theirs']}, and "
         f"{count['even']} are even. Some are against a lower bound of the work, such as a bare "
         "matrix product, and cannot be won."

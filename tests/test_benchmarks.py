@@ -95,6 +95,8 @@ def test_the_range_goes_over_the_turns_and_decides_who_wins():
     apart = ledger.compare("core", "x", ledger.Times((1.0, 2.0)), ledger.Times((3.0,)), against="y")
     assert (apart["ratio"], apart["low"], apart["high"]) == (3.0, 1.5, 3.0)
     assert apart["wins"] == "ours"
+    assert ledger.compare("core", "x", 1.0, 1.05, against="y")["wins"] == "even"  # of one turn
+    assert ledger.compare("core", "x", 1.0, 1.05, against="y", unit="people")["wins"] == "ours"
 
 
 def test_times_keep_the_turns_the_number_for_them_and_the_result(monkeypatch):
