@@ -61,8 +61,8 @@ bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one
 bench-peers: ## every benchmark beside every peer that installs; writes benchmarks/results.jsonl
 	$(SINGLE) $(PYTHON) benchmarks/peers.py
 
-docs: $(VENV)/dev ## build the site into site/
-	$(BIN)/mkdocs build --strict
+docs: $(VENV)/dev ## build the site of this version into site/VERSION
+	$(BIN)/python docs/versions.py
 
 release-check: $(VENV)/dev ## build, check and try out what a release would upload; needs a package index
 	$(SINGLE) $(BIN)/python tools/release_check.py

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import fcntl
 import functools
+import json
 import os
 import pkgutil
 import re
@@ -24,6 +25,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import page_code
 import pages
+import versions
 
 WRITTEN = sorted(path for path in (ROOT / "docs").rglob("*.md"))
 
@@ -286,3 +288,16 @@ def test_every_claim_of_the_map_has_a_test() -> None:
 
 def test_markdown_in_a_claim_cannot_break_the_table() -> None:
     assert pages.cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
+
+
+def test_versions_stand_side_by_side(tmp_path: Path) -> None:
+    for name in ("0.1.0", "0.2.0.dev0", "0.10.0", "0.2.0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.html").touch()
+    (tmp_path / "notes").mkdir()  # not a version
+    assert versions.write_list(tmp_path) == ["0.1.0", "0.2.0.dev0", "0.2.0", "0.10.0"]
+    listed = json.loads((tmp_path / "versions.json").read_text())
+    assert listed[0]["version"] == "0.10.0"
+    assert listed[0]["aliases"] == ["latest"]
+    assert "url=0.10.0/" in (tmp_path / "index.html").read_text()
+    assert versions.order(versions.current_version())[0] >= (0, 2, 0)

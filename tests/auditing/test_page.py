@@ -208,6 +208,16 @@ def test_an_edited_audit_is_refused_or_shown_as_text(
     assert len(told) < 330
 
 
+@pytest.mark.claim("27.22")
+@pytest.mark.parametrize("value", [[1.0], [1e308, -1e308], ["a", 1.0], [None, None], "x", [[]]])
+@pytest.mark.parametrize("key", ["x", "y", "low", "high"])
+def test_hostile_charts_are_refused_or_told_in_words(key: str, value: Any, tmp_path: Path) -> None:
+    stored = json.loads(write_audit(hostile_record("a")))
+    stored["sections"][0]["figures"][0]["chart"]["series"][0][key] = value
+    (tmp_path / "audit.json").write_text(json.dumps(stored))
+    assert run(["audit", "show", str(tmp_path / "audit.json")]) in (0, 2)
+
+
 def test_an_edit_is_said(audited: Any, tmp_path: Path, capsys: Any) -> None:
     stored = json.loads(audited.to_json())
     stored["subject"]["model"] = EVIL
@@ -282,10 +292,12 @@ def test_a_browser_shows_the_page(
 
 @pytest.mark.claim("27.17")
 def test_everything_is_open_on_paper(browser: Any, audited: Any, tmp_path: Path) -> None:
-    tab, _ = opened(browser, audited.to_html(), tmp_path, 1280, "light")
+    tab, _ = opened(browser, audited.to_html(), tmp_path, 690, "light")  # A4 without its margins
     assert tab.evaluate("document.querySelectorAll('details:not([open])').length") > 0
     assert len(tab.pdf(format="A4")) > 20_000
     assert tab.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    tab.emulate_media(media="print")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 690
 
 
 @pytest.mark.claim("27.22")

@@ -209,6 +209,22 @@ def test_the_model_without_movable_columns_cannot_see_them(cross_fitted) -> None
     assert fixed["money"].nunique() == 1  # nobody can move
 
 
+def test_a_sample_of_moves_leaves_the_numbers_at_rest_on_all_rows() -> None:
+    frame, y = people(300)
+    model = linear().fit(*people(300, seed=2))
+    context = context_of(frame, y, fitted=model, rows="heldout")
+    plan = {"honest.rows": 300, "gaming.moves": 220, "gaming.shown": 220, "gaming.calm": 300}
+    results = run(context, HonestSection(), GamingSection(), plan=plan).results
+    gaming = results["gaming"]
+    assert gaming.quantities["gamed_money at budget=0"] == results["honest"].money
+    assert gaming.quantities["gamed_money"].n == 220
+    assert "Effort 0 rests on 300 rows, the others, and all gains, on 220" in gaming.tables[0].note
+    frame = gaming.to_frame().query("rule == @AS_IS")
+    assert (frame["false_accepts"].diff().dropna() >= 0).all()  # the frame is on one sample
+    whole = gaming.quantities["gamed_accuracy at budget=0, rule=honest cut"]
+    assert whole.n == 300
+
+
 def test_trees_count_bracketed_rows_both_ways() -> None:
     frame, y = people(100)
     context = context_of(frame, y, boosted(max_iter=10, max_leaf_nodes=5), rows="heldout")
@@ -275,6 +291,24 @@ def test_costs_may_be_columns() -> None:
     assert money.unit == "cost units per 1,000 decisions"
     assert context.cost_accept.tolist() == whole["loss"].tolist()
     assert clone_ is context.model_of(0)
+
+
+def test_what_people_can_spend_comes_from_before_and_after(tmp_path) -> None:
+    frame, y = people(400)
+    model = linear().fit(frame, y)
+    moves = Moves.from_toml({"movable": MOVES}, reference=frame)
+    later, _ = people(400, seed=8)
+    plan = cheapest_moves(model, later, moves, positive=1, budget=1.0)
+    moved = plan.destination  # everybody can spend 1; who has no such move stays
+    frame.to_csv(tmp_path / "before.csv", index=False)
+    moved.to_csv(tmp_path / "after.csv", index=False)
+    effort = {"budgets": [1]} | {k: str(tmp_path / f"{k}.csv") for k in ("before", "after")}
+    context = context_of(frame, y, fitted=model, rows="heldout", settings={"effort": effort})
+    wanted = {"honest.rows": 400, "gaming.moves": 400, "gaming.ability": 1}
+    result = run(context, HonestSection(), GamingSection(), plan=wanted).results["gaming"]
+    able = next(f for f in result.findings if f.name == "able")
+    assert able.quantity.high > 0.8
+    assert able.quantity.low <= able.quantity.value <= able.quantity.high
 
 
 def test_what_is_missing_is_said() -> None:

@@ -285,6 +285,17 @@ def test_the_export_is_verified_by_other_code(cars: Path, undo: bool) -> None:
 RELIABLE = [*COLUMNS, "--errors", "0.1", "--target", "0.2"]
 
 
+@pytest.mark.claim("26.37")
+def test_a_questionnaire_with_slips_is_exported_and_proved_again(cars: Path) -> None:
+    export = cars.with_name("cars.jsonl")
+    options = [*RELIABLE, "--export", str(export)]
+    done = talk(cars, *["1", "2", "?"] * 3, "s", "", options=options, exact=False)
+    assert done.exit_code == 0, done.output
+    found = verify(export, table=cars)
+    assert found.holds, found.summary()
+    assert "reliable certificate of person" in [check.name for check in found.checks]
+
+
 @pytest.mark.claim("26.16")
 def test_e9_the_last_answer_can_be_undone(cars: Path) -> None:
     result = talk(cars, "1", "s", "u", "2", "s", options=RELIABLE, exact=False)

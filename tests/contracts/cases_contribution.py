@@ -14,6 +14,7 @@ from counterplay.contribution import (
     CoverageGame,
     EmpiricalGame,
     LinearGame,
+    SitePoints,
     TabularGame,
     audit_margins,
     best_response_dynamics,
@@ -192,7 +193,7 @@ CASES: dict[str, dict[str, Any]] = {
         "args": lambda: {"sites_or_points": points(), "target": "within=0.05"},
         "bad": {"target": lambda: plan_consortium(points(), "auc=0.9")},
     },
-    "SitePoints": {"make": lambda: points()},
+    "SitePoints": {"make": lambda: points(), "restore": SitePoints.parse},
     "SiteCurves": {
         "make": lambda: points().curves(draws=4),
         "no_example": "returned by SitePoints.curves",

@@ -197,6 +197,7 @@ BOUNDS: dict[str, dict[str, Any]] = {
     "live_harm": {"K": 4, "returns": 2, "burst": 5.0, "rate": 0.1, "delay": 3},
     "live_regret": {"rounds": 1000, "K": 4, "B": 10},
     "purse_harm": {"purse": 8.0, "rate": 0.1, "delay": 3, "safe_burst": 1.0},
+    "selective_regret": {"rounds": 1000, "K": 4, "acceptance": 0.5, "B": 10},
     "stint_secondary": {
         "threshold": 4.0, "c": 0.2, "switches": 3, "resets": 1, "deactivations": 2,
     },

@@ -135,3 +135,20 @@ def test_what_choices_cannot_reveal_is_refused() -> None:
     once = as_panel(long_frame(30, 1))
     with pytest.warns(AssumptionWarning, match="one choice per person"):
         assert (once.fit_population().spread == 0).all()
+
+
+@pytest.mark.claim("26.24")
+def test_own_choices_help_on_recorded_train_tickets() -> None:
+    """One split and a short chain; the study elicitation/panels has all panels at length."""
+    from counterplay.errors import DataUnavailableError
+    from counterplay.studies.elicitation.panels import _split
+    from counterplay.studies.elicitation.recorded import panel_of
+
+    try:
+        train, test = _split(panel_of("train tickets"), 0)
+    except DataUnavailableError as error:
+        pytest.skip(f"needs recorded choices: {error!s:.80}")
+    assert (train.n_people + test.n_people, train.n_choices + test.n_choices) == (235, 2929)
+    score = train.fit_population(random_state=0, iterations=800).score(test, reveal=8)
+    assert score.gain_interval[0] > 0
+    assert abs(score.log_loss - 0.57) < 0.06

@@ -354,6 +354,25 @@ def test_withdrawn_skips_are_no_wrong_labels_and_the_certificate_says_so(
     assert Campaign.from_log(campaign.log(), X).digest() == campaign.digest()
 
 
+def test_a_withdrawn_learning_item_is_in_no_later_population() -> None:
+    campaign, X, y = three_clinics(180, 1, scope="union")
+    for q in campaign.ask(1000):
+        campaign.tell(q, y[q.item])
+    learned = [q.item for q in campaign._questions.values() if q.item in campaign._state.rows[0]]
+    for item in learned[:5]:
+        campaign.withdraw(item, "not ours")
+    finish(campaign, y)
+    joint = campaign._state.joint
+    assert joint is not None
+    vectors = [v for group in joint.vectors.values() for v in group]
+    vectors += [v for s in joint.shadows.values() for v in s.run.vectors]
+    assert vectors
+    assert not any(set(v.items.tolist()) & set(learned[:5]) for v in vectors)
+    assert not any(v.withdrawn for v in vectors)
+    assert verify(campaign.export().encode()).holds
+    assert Campaign.from_log(campaign.log(), X).digest() == campaign.digest()
+
+
 def test_skips_from_before_a_coordinators_retraction_count_as_wrong() -> None:
     vector = FrozenVector(0, np.arange(90), np.zeros(90, dtype=np.int64), n=100, max_error=0.05,
                           alpha=0.05, lost=3)  # fmt: skip

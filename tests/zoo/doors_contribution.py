@@ -14,7 +14,6 @@ from counterplay.contribution import (
     CoverageGame,
     EmpiricalGame,
     measure_sites,
-    plan_consortium,
 )
 from counterplay.contribution.lab import (
     Trials,
@@ -50,16 +49,9 @@ def _empirical(X: Any, y: Any) -> Any:
 
 
 def _sites(X: Any, y: Any) -> Any:
-    model = CODED if hasattr(X, "columns") else LogisticRegression()
     sites = {"a": (_neighbour(X), labels()), "b": (X, y)}
-    points = measure_sites(sites, model=model, plans="share", budget=48, progress=False)
+    points = measure_sites(sites, plans="share", budget=48, progress=False)
     return points.score, points.to_frame()
-
-
-def _plans(X: Any, y: Any) -> Any:
-    sites = {"a": (_neighbour(X), labels()), "b": (X, y)}
-    plan = plan_consortium(sites, plans="share", budget=48, progress=False)
-    return plan.share.rows, plan.summary().split("\n", 1)[1]
 
 
 def _cells(X: Any, y: Any) -> Any:
@@ -82,7 +74,6 @@ def _search(X: Any, y: Any) -> Any:
 DOORS = {
     "EmpiricalGame": _empirical,
     "measure_sites": _sites,
-    "plan_consortium": _plans,
     "CoverageGame.from_tables": _coverage,
     "cell_histograms": _cells,
     "difficulty_scores": _difficulty,

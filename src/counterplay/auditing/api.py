@@ -17,6 +17,7 @@ from counterplay.auditing.actions import ranked
 from counterplay.auditing.config import Config
 from counterplay.auditing.findings import Action, SectionResult
 from counterplay.auditing.gates import Evidence, judge, parse_gate
+from counterplay.auditing.hardened import named_files
 from counterplay.auditing.inputs import Inputs, read_inputs, with_data, with_run
 from counterplay.auditing.plan import Run, run_plan
 from counterplay.auditing.record import (
@@ -184,6 +185,7 @@ def _assembled(
 ) -> Audit:
     actions = ranked([*_first_actions(inputs), *(a for r in results.values() for a in r.actions)])
     variants = [v for result in results.values() for v in result.variants]
+    actions = named_files(actions, variants)
     rows = {key: values for result in results.values() for key, values in result.row_values.items()}
     absent = _absent(run, failed)
     record = AuditRecord(

@@ -203,7 +203,7 @@ def _step(column: pd.Series) -> str:
     values = pd.Series(column.dropna().astype(float).unique()).sort_values()
     gaps = values.diff().dropna()
     step = float(gaps.median()) if len(gaps) else 1.0
-    if not 1e-9 < step < 1e15:
+    if not 1e-9 < step < 1e15:  # also where a value is infinite
         step = 1.0
     text = f"{step:.1g}"
     return str(int(float(text))) if float(text) >= 1 else repr(float(text))

@@ -15,6 +15,7 @@ from msgspec import Meta
 from counterplay.auditing.quantity import Quantity, Text, Texts
 from counterplay.core.records import Count, Record
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,6 +135,11 @@ class Grid(Record, frozen=True):
     note: Text = ""
     folded: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse rows that are longer or shorter than the columns."""
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidInputError("every row of a grid needs one cell for each column")
+
 
 class Series(Record, frozen=True):
     """One line, row of bars or set of marks of a chart.
@@ -148,6 +154,13 @@ class Series(Record, frozen=True):
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     style: Literal["line", "dashed", "bars", "points", "crosses", "mark"] = "line"
+
+    def __post_init__(self) -> None:
+        """Refuse parts of different lengths, and places that are both words and numbers."""
+        n = len(self.x)
+        lengths = {len(self.y), len(self.low) or n, len(self.high) or n}
+        if lengths != {n} or len({isinstance(place, str) for place in self.x}) > 1:
+            raise InvalidInputError("a series needs one y, low and high for each x, all x alike")
 
 
 class Chart(Record, frozen=True):

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 from counterplay.auditing.outcome import distinct, tidied
+from counterplay.errors import InvalidInputError
+from counterplay.tables.cells import shown
 from counterplay.tables.labels import cast_labels
 
 BAD_WORDS = (
@@ -33,6 +35,7 @@ _FIXED_TOKENS = ("age", "male", "female", "dob")
 _LOW_CODES = (-9, -8, -7, -99, -98, -97, -999, -998, -9999)
 _HIGH_CODES = (96, 97, 98, 99, 996, 997, 998, 999, 9996, 9997, 9998, 9999)
 _SAMPLE = 20_000
+_MOST_COLUMNS = 400
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ def guess_table(frame: pd.DataFrame, label: str | None = None) -> Guesses:
     >>> found.label.value, found.positive.value, found.fixed, found.codes
     ('default', 0, ('age',), {'late': (99,)})
     """
+    frame = _looked_at(frame)
     part = frame.iloc[:_SAMPLE]
     candidates = label_candidates(frame)
     if label is None and candidates:
@@ -127,8 +131,25 @@ def guess_table(frame: pd.DataFrame, label: str | None = None) -> Guesses:
     )
 
 
+def _looked_at(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a very wide table that are looked at; cells that are no values are refused."""
+    if frame.shape[1] > _MOST_COLUMNS:
+        half = _MOST_COLUMNS // 2
+        frame = pd.concat([frame.iloc[:, :half], frame.iloc[:, -half:]], axis=1)
+    for name in frame.columns:
+        if frame[name].dtype == object:
+            try:
+                frame[name].nunique()
+            except TypeError as error:
+                raise InvalidInputError(
+                    f"Column {shown(name, 60)} holds cells that are no values: {shown(error, 80)}."
+                ) from None
+    return frame
+
+
 def label_candidates(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return columns that may be the outcome, best first, each with the reason."""
+    frame = _looked_at(frame)
     scored = []
     last = len(frame.columns) - 1
     for place, column in enumerate(frame.columns):
@@ -240,6 +261,7 @@ def _codes(column: pd.Series) -> tuple[int, ...]:
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return ()
     numbers = pd.Series(column.dropna().unique()).astype(float)
+    numbers = numbers[np.isfinite(numbers)]
     values = set(numbers[numbers == numbers.round()].astype(int))
     low = sorted(v for v in values if v in _LOW_CODES)
     rest = numbers[~numbers.isin(_LOW_CODES)]

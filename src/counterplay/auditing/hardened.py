@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from counterplay.auditing.findings import Action, Variant
@@ -51,6 +52,14 @@ def offered_variants(
     advised = {action.name for action in actions if action.advised}
     others = [v for v in variants if v is not main and v.action in advised]
     return [(f"{MAIN}.skops", main), *((f"{MAIN}-{v.name}.skops", v) for v in others)]
+
+
+def named_files(actions: Sequence[Action], variants: Sequence[Variant]) -> tuple[Action, ...]:
+    """Return actions that say which file carries them out, or that there is none."""
+    files = {variant.action: name for name, variant in offered_variants(variants, actions)}
+    known = {variant.action for variant in variants}
+    hows = {name: f"`{files[name]}`" if name in files else "no file: not advised" for name in known}
+    return tuple(msgspec.structs.replace(a, how=hows.get(a.name, a.how)) for a in actions)
 
 
 def write_variant(variant: Variant, path: Path, rows: Any, positive: Any) -> None:

@@ -8,6 +8,7 @@ script but our own.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
@@ -113,7 +114,8 @@ def quantity_html(quantity: Quantity, name: str = "", *, word: bool = True) -> M
     """Return a number with its interval and basis; the numbers themselves are in an attribute."""
     parts = {
         "value": float(quantity.value), "low": float(quantity.low), "high": float(quantity.high),
-        "level": float(quantity.level), "unit": quantity.unit, "basis": quantity.basis, "n": quantity.n,
+        "level": float(quantity.level), "unit": quantity.unit, "basis": quantity.basis,
+        "n": quantity.n,
     }  # fmt: skip
     value = number_text(quantity.value, quantity.unit)
     interval = Markup("")
@@ -223,9 +225,10 @@ def _figures(record: AuditRecord, drawings: Drawings) -> dict[tuple[str, int], M
     for s, section in enumerate(record.sections):
         for k, figure in enumerate(section.figures):
             if figure.chart is not None:
-                found[section.name, k] = chart_svg(
-                    figure.chart, title=figure.title, alt=figure.alt, prefix=f"f{s}-{k}"
-                )
+                with contextlib.suppress(ValueError, TypeError, OverflowError, ArithmeticError):
+                    found[section.name, k] = chart_svg(  # numbers that cannot be drawn: words only
+                        figure.chart, title=figure.title, alt=figure.alt, prefix=f"f{s}-{k}"
+                    )
             elif (section.name, k) in drawings:
                 found[section.name, k] = drawings[section.name, k]
     return found

@@ -348,11 +348,12 @@ def section_keys(context: Context, sections: Sequence[Section]) -> dict[str, str
 
 
 def _file_digest(part: Any) -> str:
-    """Return the digest of the file that a table of the config names; empty if none."""
-    name = part.get("file") if isinstance(part, Mapping) else None
-    if name is None or not Path(name).is_file():
+    """Return a digest of the files that a table of the config names; empty if none."""
+    if not isinstance(part, Mapping):
         return ""
-    return hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    names = [part.get(key) for key in ("file", "before", "after")]
+    found = [Path(name).read_bytes() for name in names if name and Path(name).is_file()]
+    return hashlib.sha256(b"\0".join(found)).hexdigest() if found else ""
 
 
 def _hashed(value: Any) -> str:

@@ -131,6 +131,8 @@ def number_text(value: float, unit: str) -> str:
         return f"{value:.3f}"
     if value == round(value) or abs(value) >= 9.95:
         return f"{round(value):,}"
+    if "per 1,000" in unit:
+        return f"{value:.1f}"
     return f"{value:.3g}"
 
 

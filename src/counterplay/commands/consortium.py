@@ -23,7 +23,8 @@ from counterplay.tables import read_table
 from counterplay.tables.cells import shown
 
 if TYPE_CHECKING:
-    from counterplay.contribution import ConsortiumPlan, SitePoints
+    from counterplay.contribution import SitePoints
+    from counterplay.contribution.lab import ConsortiumPlan
     from counterplay.contribution.sites.reading import Sites
 
 app = typer.Typer(add_completion=False)

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_DIGITS = "{:.4g}".format
+_STYLE = (
+    "body{font-family:sans-serif;max-width:60em;margin:1em auto;padding:0 1em}"
+    "pre{white-space:pre-wrap}img{max-width:100%;height:auto}h2{font-size:1.1em}"
+    "table{display:block;overflow-x:auto;border-spacing:0}"
+    "th,td{text-align:right;padding:.2em .7em;font-variant-numeric:tabular-nums}"
+)
 Kind = Literal["commission", "fee", "price", "discount", "bonus", "arms"]
 
 
@@ -190,12 +197,17 @@ def _record(fit: OfferFit, planned: dict[str, Any] | None) -> dict[str, Any]:
 def _page(fit: OfferFit, planned: dict[str, Any] | None) -> str:
     """One self-contained page; every name is escaped."""
     title = html.escape(f"{fit.log.offer} and {fit.log.outcome}")
-    parts = [fit._repr_html_(), fit.costs().to_html(border=0), fit.checks().to_html(border=0)]
+    tables = {"his cost above that under the weakest offer": fit.costs(), "checks": fit.checks()}
+    parts = [fit._repr_html_()]
+    for caption, frame in tables.items():
+        parts.append(
+            f"<h2>{caption}</h2>{frame.to_html(border=0, index=False, float_format=_DIGITS)}"
+        )
     if planned is not None:
         offers = ", ".join(html.escape(str(x)) for x in planned["offers"])
-        parts.append(f"<p>next: {offers}</p>")
-    style = "body{font-family:sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}"
+        parts.append(f"<h2>next</h2><p>{offers}</p>")
+    width = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{style}</style></head><body><h1>{title}</h1>{''.join(parts)}</body></html>\n"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{width}<title>{title}'
+        f"</title><style>{_STYLE}</style></head><body><h1>{title}</h1>{''.join(parts)}</body></html>\n"
     )

@@ -4,6 +4,9 @@ Parties pool data for a shared model. Each wants to reach its own target and to 
 cheapest joint plan often asks one party for nearly everything, and that party walks away. This area
 computes plans nobody leaves (stable), plans nobody would swap out of (envy-free), and their price::
 
+    plan = plan_consortium({"north": north, "south": south}, "within=0.01", label="y")
+    print(plan.summary()); plan.write_flower("out/")
+
     game = LinearGame(overlap, mu=1.0)  # or CoverageGame.from_histograms(label_counts, mu=0.85)
     plan = plan_contributions(game, names=["north", "south", "east"])
     print(plan.summary()); plan.to_frame(); plan.plot()
@@ -23,21 +26,16 @@ from counterplay.contribution.game import CollabGame
 from counterplay.contribution.linear import LinearGame
 from counterplay.contribution.margins import audit_margins, predicted_margins
 from counterplay.contribution.plan import plan_contributions
-from counterplay.contribution.sites.curves import SiteCurves
 from counterplay.contribution.sites.measuring import measure_sites
 from counterplay.contribution.sites.plan import plan_consortium
 from counterplay.contribution.sites.points import SitePoints
-from counterplay.contribution.sites.result import ConsortiumPlan, SitePlan
 from counterplay.contribution.tabular import TabularGame
 
 __all__ = [
     "CollabGame",
-    "ConsortiumPlan",
     "CoverageGame",
     "EmpiricalGame",
     "LinearGame",
-    "SiteCurves",
-    "SitePlan",
     "SitePoints",
     "TabularGame",
     "audit_margins",

@@ -66,6 +66,9 @@ class EquilibriumBoxes:
     nodes: int
     closed: bool
 
+    def __repr__(self) -> str:
+        return f"EquilibriumBoxes({len(self.low)} boxes, closed={self.closed})"
+
     def contains(self, theta: FloatArray, slack: float = 1e-9) -> bool:
         """Whether a plan lies in one of the boxes."""
         inside = (self.low <= theta + slack) & (theta <= self.high + slack)

@@ -21,7 +21,6 @@ from scipy import stats
 
 from counterplay.contribution.game import CollabGame
 from counterplay.core.arguments import checked
-from counterplay.core.progress import progress_bar
 from counterplay.core.seeds import RandomState, spawn
 from counterplay.core.validation import (
     FloatArray,
@@ -123,9 +122,7 @@ class EmpiricalGame(CollabGame):
         from counterplay.tables.labels import as_labels
 
         self.budget = None if budget is None else check_int(budget, "budget", low=1)
-        self.fits, self._stop = [0], np.inf  # fits are counted over all copies of the game
-        self._bar = progress_bar(progress)
-        self._shown: Any = None
+        self._fits, self._stop = [0], np.inf  # fits are counted over all copies of the game
         self._progress = progress
 
         self.estimator = _check_classifier(estimator)
@@ -140,6 +137,11 @@ class EmpiricalGame(CollabGame):
         self._cache: dict[tuple[int, ...], FloatArray] = {}
         rows = [len(part) for part in self._splits[0].train]
         super().__init__(len(sizes), mu, integral=integral, upper=rows)
+
+    @property
+    def fits(self) -> int:
+        """Number of fits so far."""
+        return self._fits[0]
 
     def until(self, seconds: float) -> Self:
         """Return the same game (and its fits so far) that stops answering after some seconds."""
@@ -225,27 +227,24 @@ class EmpiricalGame(CollabGame):
         if key not in self._cache:
             self._check_limits()
             self._cache[key] = self._score(self._splits[repeat], key[1:])
-            self.fits[0] += 1
+            self._fits[0] += 1
             self._show()
         return self._cache[key]
 
     def _check_limits(self) -> None:
-        over = self.budget is not None and self.fits[0] >= self.budget
+        over = self.budget is not None and self._fits[0] >= self.budget
         if over or time.monotonic() > self._stop:
             what = f"the budget of {self.budget} fits is spent" if over else "the time is over"
             raise ConvergenceError(
-                f"{what} after {self.fits[0]} fits; raise it, or use plan_consortium, which "
+                f"{what} after {self._fits[0]} fits; raise it, or use plan_consortium, which "
                 "measures with about 176 fits"
             )
 
     def _show(self) -> None:
-        if not self._progress:
-            return
-        if self._shown is None:
-            bar = self._bar.__enter__()
-            self._shown = bar, bar.add_task("fitting", total=self.budget)
-        bar, task = self._shown
-        bar.update(task, completed=self.fits[0])
+        if self._progress:
+            from rich.console import Console
+
+            Console(stderr=True).print(f"{self.fits} fits", end="\r")
 
     def _score(self, split: _Split, counts: tuple[int, ...]) -> FloatArray:
         from sklearn.base import clone

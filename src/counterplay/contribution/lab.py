@@ -75,6 +75,8 @@ from counterplay.contribution.pac import (
     samples_needed,
 )
 from counterplay.contribution.plan import GameReport, WhatIf
+from counterplay.contribution.sites.curves import SiteCurves
+from counterplay.contribution.sites.result import ConsortiumPlan, SitePlan
 from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_linear import (
     optimal_stable_linear,
@@ -87,6 +89,7 @@ __all__ = [
     "Allocation",
     "Cohort",
     "ConditionReport",
+    "ConsortiumPlan",
     "CoreSetCertificate",
     "CyclePACGame",
     "DefectionCurve",
@@ -104,6 +107,8 @@ __all__ = [
     "PooledTraining",
     "Relaxation",
     "SearchResult",
+    "SiteCurves",
+    "SitePlan",
     "StabilityReport",
     "Tolerances",
     "TrainingHistory",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TypeVar
 
@@ -205,16 +206,16 @@ def _generic(
     if stable is not None and not is_feasible(game, stable.theta):
         stable, why = None, "best responses settle where somebody misses its target below its cap"
     starts: list[FloatArray] = [p.theta for p in (equal, stable) if p is not None]
-    starts = [start for start in starts if _attempt(lambda s=start: satisfied(game, s))[0]]
+    starts = [start for start in starts if _attempt(partial(satisfied, game, start))[0]]
     starts += [corner] if served else []
     if not starts:
         game._validate()  # says who cannot be satisfied
         raise InfeasibleError("no plan that satisfies everybody was found; lower the targets")
     improve = shrink if game.integral else descend
-    better = [_attempt(lambda s=start: improve(game, np.array(s)))[0] for start in starts]
+    better = [_attempt(partial(improve, game, np.array(start)))[0] for start in starts]
     plans = [*starts, *(plan for plan in better if plan is not None)]
     theta = min(
-        (plan for plan in plans if _attempt(lambda p=plan: satisfied(game, p))[0]), key=game.total
+        (plan for plan in plans if _attempt(partial(satisfied, game, plan))[0]), key=game.total
     )
     return allocation(game, theta, "optimal", {"proved": False}), stable, None, why
 
@@ -229,22 +230,23 @@ def _envy_free(
     starts = [
         plan
         for plan in (optimal, stable, equal)
-        if plan is not None and _attempt(lambda p=plan: envy_report(game, p.theta).is_envy_free)[0]
+        if plan is not None and _attempt(partial(_is_envy_free, game, plan))[0]
     ]
     if isinstance(game, LinearGame):
         return _envy_free_linear(game, starts, time_limit)
     thetas = [np.asarray(plan.theta) for plan in starts]
-    trimmed = [_attempt(lambda t=theta: trim_envy_free(game, np.array(t)))[0] for theta in thetas]
+    trimmed = [_attempt(partial(trim_envy_free, game, np.array(theta)))[0] for theta in thetas]
     thetas += [theta for theta in trimmed if theta is not None]
     best = min(thetas, key=game.total, default=None)
     proved, more = False, {}
     if _has_boxes(game):
         assert isinstance(game, CoverageGame)  # asked above
-        known = envy_free_infimum(game, seconds=time_limit)
-        if known.best <= (np.inf if best is None else game.total(best)):
-            best = known.theta
+        limits = envy_free_infimum(game, seconds=time_limit)
+        known_total = np.inf if best is None else game.total(best)
+        if np.isfinite(limits.best) and limits.best <= known_total:
+            best = limits.theta
         if best is not None:
-            more = {"bound": known.lower} | ({"gap": known.gap} if known.closed else {})
+            more = {"bound": limits.lower} | ({"gap": limits.gap} if limits.closed else {})
     if isinstance(game, CoverageGame) and game.integral and game.extension == "rounding":
         known = None if best is None else game.total(best)
         lower = float(optimal.certificate["lower_bound"])
@@ -252,6 +254,10 @@ def _envy_free(
         best, proved = best if found is None else found, why is None
     facts = {"proved": proved, **more}
     return None if best is None else allocation(game, best, "envy-free", facts)
+
+
+def _is_envy_free(game: CollabGame, plan: Allocation) -> bool:
+    return envy_report(game, plan.theta).is_envy_free
 
 
 def _has_boxes(game: CollabGame) -> bool:

@@ -74,7 +74,8 @@ class LocalParties:
     answers:
         Functions that rewrite the answer of a party, by name (see :meth:`replace`).
     learn_scale:
-        Whether the server learns how long the updates of ordinary clients are.
+        Whether the server learns how long the updates of ordinary clients are. False takes them as
+        mean gradients, which loses parties (chapter 23).
 
     Examples
     --------

@@ -185,8 +185,8 @@ class CampaignState:
     def _withdraw_from(self, shadow: Shadow, item: int) -> None:
         """Tell a party's run, if it can hear it."""
         if item in shadow.items and hasattr(shadow.run, "withdraw"):
-            skipped = bool(self.given.get(shadow.answers.key(item, "audit")))
-            shadow.run.withdraw(item, skipped=skipped)
+            answered = bool(self.given.get(shadow.answers.key(item, "audit")))
+            shadow.run.withdraw(item, answered=answered)
 
     def add(self, table: Table, party: int, items: IntArray) -> None:
         """New items of a party come in at the beginning of the next round."""

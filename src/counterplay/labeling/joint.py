@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
-from counterplay.labeling.certificate import FrozenVector, LabelCertificate, by_order
+from counterplay.labeling.certificate import WITHDRAWN, FrozenVector, LabelCertificate, by_order
 from counterplay.labeling.models import PoolModel
 from counterplay.labeling.scores import calibration, frozen_labels, judged, smallest_margins
 from counterplay.labeling.shadow import Answers, Key, Shadow
@@ -297,8 +297,9 @@ class Joint:
     def _withdrawn_checks(self, parties: Sequence[int]) -> IntArray:
         """Items that were skipped when they were checked and then withdrawn: a test counts them."""
         mine = set().union(*(self.shadows[party].items for party in parties))
-        gone = [x for x in self.answers.withdrawn & mine if self._is_checked(x)]
-        return np.array(sorted(set(gone) - self.settings.outside), dtype=np.int64)
+        gone = filter(self._is_checked, (self.answers.withdrawn & mine) - self.settings.outside)
+        skipped = sorted(x for x in gone if self._result(x, parties) == WITHDRAWN)
+        return np.array(skipped, dtype=np.int64)
 
     def _order_keys(self, parties: Sequence[int]) -> FloatArray:
         """The key of each item: that of its home, the first of the parties that owns it."""

@@ -170,7 +170,7 @@ class TestFirstRun:
         self.frozen: dict[int, int] = {}
         self.scores: FloatArray | None = None
         self.alpha_left = pool.alpha_left
-        self._withdrawn: dict[int, bool] = {}  # item -> whether it had been skipped in a check
+        self._withdrawn: dict[int, bool] = {}  # item -> whether it had been answered or skipped
         self._prefix_end = 0.0
         self._last_launch = 0
         self._judged: list[tuple[bool, float]] = []  # wrong?, predicted chance of that
@@ -205,12 +205,12 @@ class TestFirstRun:
         self.scores = None
         self._index()
 
-    def withdraw(self, item: int, *, skipped: bool) -> None:
+    def withdraw(self, item: int, *, answered: bool) -> None:
         """An item is taken out: vectors that hold it die, or if it was skipped begin again."""
-        self._withdrawn[item] = skipped
+        self._withdrawn[item] = answered
         for vector in self.vectors:
             if item in vector.items:
-                vector.dead |= not skipped
+                vector.dead |= not answered
                 vector.begin_again()
 
     def _index(self) -> None:
@@ -352,7 +352,7 @@ class TestFirstRun:
         labels = frozen_labels(self.scores, pool.model, rows, codes, pool.noise)
         self.frozen = dict(zip(pool.items.tolist(), labels.tolist()))
         holds = self._order if pool.noise else by_order(self._open(), pool.keys)
-        unchecked = [x for x, skipped in self._withdrawn.items() if not skipped]
+        unchecked = [x for x, answered in self._withdrawn.items() if not answered]
         population = holds[~np.isin(holds, [*pool.outside, *unchecked])]
         self.alpha_left /= 2.0
         self._last_launch = max(1, len(self.learned))
@@ -369,7 +369,8 @@ class TestFirstRun:
         size = max(int(self.pool.items.max(initial=0)) + 1, len(self.pool.keys))
         fixed = np.full(size, -1, dtype=np.int64)
         results = self.audited if self.pool.noise else {**self.audited, **self.learned}
-        results = {x: WITHDRAWN if x in self._withdrawn else c for x, c in results.items()}
+        gone = {x for x in self._withdrawn if results.get(x) == SKIPPED}
+        results = {x: WITHDRAWN if x in gone else code for x, code in results.items()}
         for x, code in results.items():
             fixed[x] = code
         for vector in self.vectors:

@@ -14,6 +14,7 @@ import pandas as pd
 from counterplay.auditing.context import Context, quiet
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.section import Pilot, Stage, stage_records
+from counterplay.auditing.sections.gaming_ability import able_stage, has_samples
 from counterplay.auditing.sections.gaming_result import gaming_result
 from counterplay.auditing.sections.gaming_rules import rules_from, weights_of
 from counterplay.core.validation import IntArray
@@ -24,8 +25,9 @@ from counterplay.strategic.fold import LINEAR
 from counterplay.strategic.rethreshold import scoring_model
 from counterplay.tables import Table
 
+STAGES = ("moves", "calm", "shown", "fixed", "ability")
 NODES = 4000
-MANY, FEW = 1000, 100  # rows of a batch: scores that add up, and searches
+MANY, FEW = 1000, 40  # rows of a batch: scores that add up, and searches
 
 
 class GamingSection:
@@ -71,6 +73,12 @@ class GamingSection:
         if has_score(context.estimator):
             found.append(
                 Stage(
+                    name="calm", items=n, n_min=n, n_want=n, batch=5000, value=0.1,
+                    seconds=lambda pilot, m: 2 * pilot.predict * m, run=_calm, prepare=_prepare,
+                )
+            )  # fmt: skip
+            found.append(
+                Stage(
                     name="shown", items=n, n_min=min(n, 200), n_want=n, batch=size, value=1.0,
                     seconds=lambda pilot, m: most * levels * pilot.search(m, parts) / 2,
                     run=_shown, prepare=_prepare,
@@ -88,11 +96,18 @@ class GamingSection:
                     seconds=seconds, run=_fixed,
                 )
             )  # fmt: skip
+        if has_samples(context):
+            found.append(
+                Stage(
+                    name="ability", items=1, n_min=1, n_want=1, batch=1, value=0.1,
+                    seconds=lambda pilot, m: 10.0 + 1000 * pilot.moves, run=able_stage,
+                )
+            )  # fmt: skip
         return found
 
     def result(self, context: Context, records: pd.DataFrame) -> SectionResult:
         """Return the decision table per budget, who moves and how, what to deploy instead."""
-        parts = {name: stage_records(records, name) for name in ("moves", "shown", "fixed")}
+        parts = {name: stage_records(records, name) for name in STAGES}
         return gaming_result(context, rules_from(context, parts, budgets_of(context)), parts)
 
 
@@ -186,6 +201,21 @@ def _moves(context: Context, items: IntArray) -> list[dict[str, Any]]:
         if changed is not None:
             _note_changes(mine, plan.people.index, changed)
         records += mine
+    return records
+
+
+def _calm(context: Context, items: IntArray) -> list[dict[str, Any]]:
+    """Return decisions and scores of everybody where nobody moves."""
+    rows = context.order[items]
+    records: list[dict[str, Any]] = []
+    for model, places in _judges(context, rows):
+        part = context.table.part(rows[places])
+        accepted = context.accepts(model, part)
+        scores = context.scores(scoring_model(model), part)
+        records += [
+            {"item": int(items[i]), "row": int(rows[i]), "accepted": yes, "score": s}
+            for i, yes, s in zip(places.tolist(), accepted.tolist(), scores.tolist())
+        ]
     return records
 
 

@@ -72,11 +72,13 @@ class Worth:
     @cached_property
     def over_plain(self) -> Quantity:
         """What the best rule saves against the best plain rule if nobody games."""
-        plain = plain_cost(self.context, self.plain_rule, self.rules.rows)
-        best = min(self.rules.decisions, key=lambda rule: self.rules.at(rule, 0).money.mean())
+        found = {rule: self.rules.at_rest(rule) for rule in self.rules.decisions}
+        best, rows = min(found.values(), key=lambda item: item[0].money.mean())
+        plain = plain_cost(self.context, self.plain_rule, rows)
         return difference_of(
-            (plain, plain, plain), self.rules.cost(best, 0), self.rules.boot,
-            unit=self.context.money_unit, basis="measured", assumes=self.context.money_assumes,
+            (plain, plain, plain), (best.money, *best.money_ends),
+            self.context.bootstrap(len(rows)), unit=self.context.money_unit, basis="measured",
+            assumes=self.context.money_assumes,
         )  # fmt: skip
 
     @property

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Column, Finding, Grid, RowValues, SectionResult, Variant
 from counterplay.auditing.intervals import accuracy_of, money_of, share
 from counterplay.auditing.quantity import Quantity, quantity_key
+from counterplay.auditing.sections.gaming_ability import able_findings
 from counterplay.auditing.sections.gaming_actions import Worth, variants_of
 from counterplay.auditing.sections.gaming_people import group_table, movers_table
 from counterplay.auditing.sections.gaming_pictures import figures
@@ -61,13 +63,13 @@ def gaming_result(
     changes, movers = movers_table(rules, parts["moves"])
     offered: tuple[Variant, ...] = () if worth.no_better else variants_of(rules)
     _, plain = best_plain(context, rules.rows, rules.boot)
-    grids = [_grid(context, table)]
+    grids = [_grid(rules, table)]
     grids += [grid for grid in (changes, groups) if grid is not None]
     return GamingResult(
         name="gaming",
         title="What does gaming cost?",
         lead=words.lead(),
-        findings=tuple(words.findings(movers)),
+        findings=(*words.findings(movers), *able_findings(parts["ability"])),
         actions=tuple(worth.actions(movers, offered)),
         tables=tuple(grids),
         figures=tuple(figures(rules, table, changes, groups, worth)),
@@ -76,7 +78,7 @@ def gaming_result(
         row_values=values | _plain_values(context, rules.rows, worth.plain_rule),
         assumptions=words.assumptions(),
         variants=offered,
-        frame=_frame(table),
+        frame=_frame(decision_table(rules, whole=False) if rules.sampled else table),
         break_even=worth.break_even_share,
         cuts={name: cut.cut for name, cut in rules.cuts.items()},
     )
@@ -99,21 +101,25 @@ class Line:
     exact: bool
 
 
-def decision_table(rules: Rules) -> list[Line]:
-    """Return one line per rule and budget."""
+def decision_table(rules: Rules, *, whole: bool = True) -> list[Line]:
+    """Return one line per rule and budget; where nobody moves, on all rows if ``whole``."""
     context, lines = rules.context, []
     assumes = (*context.money_assumes, "costs of moves", "everybody knows the rule and moves")
     for rule in rules.decisions:
         calm = rules.at(rule, 0).sure
         for b, budget in enumerate(rules.budgets):
-            found = rules.at(rule, b)
+            found, rows = (rules.at(rule, b), rules.rows)
             moved = found.sure & ~calm
+            if whole and b == 0:
+                found, rows = rules.at_rest(rule)
+                moved = np.zeros(len(rows), dtype=bool)
             money = money_of(
-                found, rules.boot, context.money_unit, assumes if b else context.money_assumes
-            )
+                found, context.bootstrap(len(rows)), context.money_unit,
+                assumes if b else context.money_assumes,
+            )  # fmt: skip
             lines.append(
                 Line(
-                    rule, budget, len(rules.rows), int(found.sure.sum()), accuracy_of(found),
+                    rule, budget, len(rows), int(found.sure.sum()), accuracy_of(found),
                     int((found.sure & ~found.wanted).sum()),
                     int((~found.sure & found.wanted).sum()), int(moved.sum()),
                     int((moved & ~found.wanted).sum()), money, found.exact,
@@ -138,11 +144,14 @@ def _frame(table: list[Line]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*COLUMNS, "low", "high", "basis"])
 
 
-def _grid(context: Context, table: list[Line]) -> Grid:
+def _grid(rules: Rules, table: list[Line]) -> Grid:
+    context = rules.context
+
     def count(value: int, line: Line) -> Quantity:
         return Quantity.certain(
-            value, unit="rows", n=line.n, basis="exact" if line.exact else "found"
-        )
+            1000 * value / line.n, unit="per 1,000 decisions", n=line.n,
+            basis="exact" if line.exact else "found",
+        )  # fmt: skip
 
     counted = ("false_accepts", "false_rejects", "accepted", "movers", "unqualified_movers")
     rows = tuple(
@@ -160,8 +169,18 @@ def _grid(context: Context, table: list[Line]) -> Grid:
         title="Decisions by rule and effort",
         columns=tuple(Column(name=name, number=name in numbers) for name in named),
         rows=rows,
-        note=f"Counts of {table[0].n:,} rows; money in {context.money_unit}; effort in "
-        f"{context.setting('effort', 'unit', 'units')}.",
+        note=f"Counts per 1,000 rows; money in {context.money_unit}; effort in "
+        f"{context.setting('effort', 'unit', 'units')}. {_rest(rules)}",
+    )
+
+
+def _rest(rules: Rules) -> str:
+    """Say on how many rows the numbers rest."""
+    if not rules.sampled:
+        return f"All on {len(rules.rows):,} rows."
+    return (
+        f"Effort 0 rests on {len(rules.all_rows):,} rows, the others, and all gains, on "
+        f"{len(rules.rows):,} of them."
     )
 
 
@@ -173,7 +192,9 @@ def _quantities(
     values: dict[str, RowValues] = {}
     for line in table:
         b = rules.budgets.index(line.budget)
-        decided = rules.at(line.rule, b)
+        decided, own_rows = (
+            rules.at_rest(line.rule) if b == 0 else (rules.at(line.rule, b), rules.rows)
+        )
         basis: Any = "measured" if line.exact else "found"
         numbers = {"gamed_accuracy": line.accuracy, "gamed_money": line.money}
         for name, hits in (
@@ -199,7 +220,7 @@ def _quantities(
                 found[key] = number
                 if name in rows:
                     own, scale = rows[name]
-                    values[key] = RowValues(rows=rules.rows, values=own, scale=scale)
+                    values[key] = RowValues(rows=own_rows, values=own, scale=scale)
     return found, values
 
 
@@ -288,10 +309,11 @@ class Words:
         assert new is not None
         gain = self.worth.gain(AS_IS, HONEST, 0.0)
         cut = self.worth.cut_text(HONEST)
+        before, after = (round(1000 * line.false_accepts / line.n) for line in (old, new))
         sentence = (
             f"With the cut at {cut} it costs {new.money}; accuracy goes from "
-            f"{old.accuracy.value:.3f} to {new.accuracy.value:.3f}, and {old.false_accepts:,} "
-            f"false accepts become {new.false_accepts:,}."
+            f"{old.accuracy.value:.3f} to {new.accuracy.value:.3f}, and {before:,} false accepts "
+            f"per 1,000 become {after:,}."
         )
         return Finding(
             name="honest_cut", sentence=sentence, severity="high" if gain.low > 0 else "low",
@@ -303,7 +325,9 @@ class Words:
         assert calm is not None
         assert gamed is not None
         unit = self.context.setting("effort", "unit", "units of effort")
-        more = gamed.false_accepts - calm.false_accepts
+        still = self.rules.at(rule, 0)
+        more = gamed.false_accepts - int((still.sure & ~still.wanted).sum())
+        more = round(1000 * more / gamed.n)
         which = "that cut" if rule == HONEST else "the model as it is"
         how = ""
         if movers:
@@ -311,7 +335,7 @@ class Words:
         found = "" if gamed.exact else "at least "
         sentence = (
             f"If people spend {self.budget:g} ({unit}), {which} costs {gamed.money}: "
-            f"{found}{more:,} more false accepts{how}."
+            f"{found}{more:,} more false accepts per 1,000{how}."
         )
         return Finding(
             name="gamed", sentence=sentence,

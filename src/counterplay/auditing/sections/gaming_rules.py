@@ -43,6 +43,10 @@ class Rules:
         Cut of each rule to deploy, chosen on all rows.
     fold_cuts
         Cuts of each rule that were chosen for the folds.
+    all_rows
+        All rows that are judged, also those there was no time to search moves for.
+    calm
+        Decisions of every rule on all of them if nobody moves.
     """
 
     context: Context
@@ -52,6 +56,8 @@ class Rules:
     upper: FloatArray
     cuts: Mapping[str, Cut] = field(default_factory=dict)
     fold_cuts: Mapping[str, list[float]] = field(default_factory=dict)
+    all_rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    calm: Mapping[str, BoolArray] = field(default_factory=dict)
 
     @cached_property
     def boot(self) -> Bootstrap:
@@ -73,6 +79,17 @@ class Rules:
         """Return the decisions of a rule at a budget."""
         sure, maybe = self.decisions[rule][b]
         return self.context.decided(sure, maybe, self.rows)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether moves were searched for some of the rows only."""
+        return len(self.all_rows) > len(self.rows)
+
+    def at_rest(self, rule: str) -> tuple[Decided, IntArray]:
+        """Return the decisions of a rule if nobody moves, on all rows where they are known."""
+        if rule in self.calm:
+            return self.context.decided(self.calm[rule], rows=self.all_rows), self.all_rows
+        return self.at(rule, 0), self.rows
 
     def cost(self, rule: str, b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the cost of each row: with found moves, at least, at most."""
@@ -115,12 +132,35 @@ def rules_from(
             ]
             decisions[rule] = scores.decide(rows, np.array(fold_cuts[rule])[fold[rows]])
             cuts[rule] = scores.cut_on(scores.rows, "", budgets[:levels])
+    held: dict[int, bool] = {}
     if len(parts["fixed"]):
-        accepted = parts["fixed"].set_index("row")["accepted"].reindex(rows)
-        if not accepted.isna().any():
-            held = accepted.to_numpy(dtype=bool)
-            decisions[FIXED] = [(held, held)] * len(budgets)
-    return Rules(context, rows, budgets, decisions, upper, cuts, fold_cuts)
+        held = dict(zip(parts["fixed"]["row"].tolist(), parts["fixed"]["accepted"].tolist()))
+        fixed = np.array([bool(held[row]) for row in rows.tolist()])
+        decisions[FIXED] = [(fixed, fixed)] * len(budgets)
+    every, calm = _at_rest(context, parts["calm"], fold_cuts, held)
+    return Rules(context, rows, budgets, decisions, upper, cuts, fold_cuts, every, calm)
+
+
+def _at_rest(
+    context: Context,
+    records: pd.DataFrame,
+    fold_cuts: Mapping[str, list[float]],
+    held: Mapping[int, bool],
+) -> tuple[IntArray, dict[str, BoolArray]]:
+    """Return all judged rows, and the decisions of every rule on them if nobody moves."""
+    if not len(records):
+        return np.zeros(0, dtype=np.int64), {}
+    known = records.set_index("row").sort_index()
+    rows = known.index.to_numpy(dtype=np.int64)
+    fold = context.folds.of_row[rows]
+    known, rows, fold = known[fold >= 0], rows[fold >= 0], fold[fold >= 0]
+    calm = {AS_IS: known["accepted"].to_numpy(dtype=bool)}
+    score = known["score"].to_numpy(dtype=float)
+    for rule, cuts in fold_cuts.items():
+        calm[rule] = score >= np.array(cuts)[fold]
+    if held:
+        calm[FIXED] = np.array([bool(held[row]) for row in rows.tolist()])
+    return rows, calm
 
 
 class Shown:

@@ -123,7 +123,7 @@ def best_fit(problem: Problem) -> FloatArray:
         starts[:, i, 1], starts[:, i, 2], starts[:, i, SHAPE:] = drop, log_tau, rate
     theta = fitting.fit(problem, starts)
     best = np.argmin(fitting.losses(problem, theta), axis=1)
-    return theta[np.arange(len(theta)), best][:, None]
+    return np.asarray(theta[np.arange(len(theta)), best][:, None])
 
 
 def redraws(
@@ -248,10 +248,13 @@ class SiteCurves(Report):
     misfit: FloatArray
     reference: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"SiteCurves({len(self.scored)} curves, {self.draws} redraws)"
+
     @property
     def draws(self) -> int:
         """Number of redraws."""
-        return self.samples.shape[1]
+        return int(self.samples.shape[1])
 
     @property
     def rates(self) -> FloatArray:

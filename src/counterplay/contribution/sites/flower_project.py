@@ -108,7 +108,7 @@ def read_plan(path: str | os.PathLike[str]) -> AppPlan:
 
 def coded_rows(plan: AppPlan, path: str | os.PathLike[str]) -> tuple[FloatArray, IntArray]:
     """Rows of a site's table as the plan codes them, and classes by number; no label: left out."""
-    frame = read_table(path).frame
+    frame = read_table(Path(path)).frame
     missing = [c for c in (plan.label, *(n.column for n in plan.numbers)) if c not in frame.columns]
     missing += [w.column for w in plan.words if w.column not in frame.columns]
     if missing:

@@ -219,7 +219,7 @@ class Measurement:
         notes = list(self.failed[:3])
         if tried < len(jobs):
             notes.append(f"stopped by the time limit after {tried} of {len(jobs)} fits")
-        return self._gather(done, tuple(notes), time.monotonic() - start)
+        return self._gather(done, tuple(notes))
 
     def at(self, rows: FloatArray, splits: int, first: int) -> SitePoints:
         """Fit at one plan on new splits; rows beyond what may be trained on are left out."""
@@ -294,7 +294,6 @@ class Measurement:
         self,
         done: list[tuple[Job, IntArray, dict[int, Score]]],
         notes: tuple[str, ...],
-        seconds: float,
     ) -> SitePoints:
         items = [
             (used, i, score.value, score.test_rows, job.level is not None)
@@ -315,7 +314,6 @@ class Measurement:
             ray=np.array(ray, dtype=bool),
             notes=(*self.sites.warnings, *notes),
             fits=len(done),
-            seconds=seconds,
             held_out=self._ray_rows(done),
             guess=self._guess(),
         )

@@ -37,7 +37,7 @@ def draw_plans(plan: ConsortiumPlan, ax: Axes | None = None) -> Axes:
     labels = [f"{_LABELS.get(n, n)}\n{p.total:,}" for n, p in plan.plans.items()]
     axes.set_xticks(place, labels)
     axes.set_ylabel("rows (outline: owned, hatched: against interest)")
-    axes.legend(fontsize=8, ncols=2)
+    axes.legend(fontsize=8, ncols=min(k, 6), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     axes.grid(axis="x", visible=False)
     return axes
 

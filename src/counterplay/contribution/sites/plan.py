@@ -143,7 +143,7 @@ class Request:
 def planned(points: SitePoints, request: Request) -> ConsortiumPlan:
     """Plan from points: curves, share, all plans at common margins."""
     curves = promises = solved = None
-    if not (points.ray.all() and points.held_out is not None):
+    if not points.ray.all():
         curves = points.curves(draws=request.draws, random_state=request.seed)
         promises = Promises(curves, request.targets, request.cap, request.cost, request.alpha)
         solved = solve_all(promises)
@@ -207,8 +207,11 @@ def _share(
             points, request.targets, request.alpha, draws=request.draws, promised=given,
             random_state=request.seed,
         )  # fmt: skip
-    assert curves is not None
-    assert promises is not None
+    if curves is None or promises is None:
+        raise InvalidInputError(
+            "only common shares of all rows were measured; caps, a site that leaves, or so few "
+            "points need mixtures: measure with plans='all'"
+        )
     return share_from_curves(curves, request.targets, request.cap, request.alpha, promises.promised)
 
 

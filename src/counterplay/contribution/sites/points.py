@@ -107,8 +107,6 @@ class SitePoints(Report):
         What happened while measuring.
     fits
         Number of fits; 0 if the points were read from files.
-    seconds
-        How long measuring took.
     held_out
         Errors of the held-out rows, where the rows are at hand; never written.
     guess
@@ -133,7 +131,6 @@ class SitePoints(Report):
     ray: BoolArray
     notes: tuple[str, ...] = ()
     fits: int = 0
-    seconds: float = 0.0
     held_out: RayRows | None = field(default=None, repr=False, compare=False)
     guess: FloatArray | None = field(default=None, repr=False, compare=False)
 
@@ -156,6 +153,9 @@ class SitePoints(Report):
             raise InvalidInputError("rows must be between 0 and what the sites own")
         if not np.isfinite(self.score).all() or not (self.test_rows > 0).all():
             raise InvalidInputError("scores must be finite and rest on at least one row")
+
+    def __repr__(self) -> str:
+        return f"SitePoints({len(self.site)} points, {self.k} sites, {self.metric})"
 
     @property
     def k(self) -> int:
@@ -187,7 +187,7 @@ class SitePoints(Report):
             np.concatenate([self.test_rows, other.test_rows]),
             np.concatenate([self.ray, other.ray]),
             tuple(dict.fromkeys((*self.notes, *other.notes))), self.fits + other.fits,
-            self.seconds + other.seconds, self.held_out, self.guess,
+            self.held_out, self.guess,
         )  # fmt: skip
 
     def curves(self, *, draws: int = 40, random_state: RandomState = 0) -> SiteCurves:
@@ -198,7 +198,7 @@ class SitePoints(Report):
 
     def summary(self) -> str:
         """Return what was measured, and the best score of each site."""
-        made = f"{self.fits} fits in {self.seconds:.0f} s" if self.fits else "points from files"
+        made = f"{self.fits} fits" if self.fits else "points from files"
         lines = [f"{made}, {len(self.site)} points of {self.k} sites ({self.metric})"]
         for i in self.scored:
             own = self.score[self.site == i]
@@ -274,7 +274,7 @@ class SitePoints(Report):
         """
         if not paths:
             raise InvalidInputError("name at least one file of points")
-        texts = []
+        texts: list[tuple[str, str | bytes]] = []
         for path in paths:
             if not isinstance(path, str | os.PathLike):
                 raise InvalidInputError(f"a path must be a text or a path, got {str(path)[:60]!r}")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from counterplay.tables import Labels, Table, read_table
 from counterplay.tables.cells import listed, shown
 from counterplay.tables.labels import cast_labels
 from counterplay.tables.reading import as_pandas
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEAST_ROWS = 20
 MOST_SITES = 60
@@ -91,18 +88,19 @@ def read_sites(
     tables: list[Any] = []
     labels: list[Any] = []
     dropped, files = [], []
-    frames: dict[str, pd.DataFrame] = {}
+    frames: dict[str, Sequence[str]] = {}
     for name, value in given.items():
         X, y, source, file = _split(name, value, label, drop)
         values, known = cast_labels(y, f"the labels of {source}")
-        if len(values) != _length(X):
-            raise InvalidInputError(f"{source} has {_length(X)} rows and {len(values)} labels")
+        table = Table.of(X, what=source)
+        if len(values) != len(table):
+            raise InvalidInputError(f"{source[:60]} has {len(table)} rows, {len(values)} labels")
         if not known.all():
-            X, values = Table.of(X, what=source).take(np.flatnonzero(known)), values[known]
+            X, values = table.take(np.flatnonzero(known)), values[known]
         dropped.append(int((~known).sum()))
         files.append(file)
-        if hasattr(X, "columns"):
-            frames[source] = as_pandas(X)
+        if table.names is not None:
+            frames[source] = table.names
         tables.append(X)
         labels.append(values)
     if len(frames) == len(tables):
@@ -178,15 +176,11 @@ def _split(
     return frame.drop(columns=[label, *gone]), frame[label], source, file
 
 
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def _check_columns(frames: Mapping[str, pd.DataFrame]) -> None:
+def _check_columns(frames: Mapping[str, Sequence[str]]) -> None:
     """All sites have the same columns, in any order."""
-    every = list(dict.fromkeys(str(c) for frame in frames.values() for c in frame.columns))
+    every = list(dict.fromkeys(column for names in frames.values() for column in names))
     for column in every:
-        lacking = [s for s, frame in frames.items() if column not in set(map(str, frame.columns))]
+        lacking = [source for source, names in frames.items() if column not in names]
         if not lacking:
             continue
         named = shown(column, 40)

@@ -56,6 +56,9 @@ class SitePlan:
     envies: pd.Series
     short: pd.Series
 
+    def __repr__(self) -> str:
+        return f"SitePlan({self.name}, {self.total} rows of {len(self.rows)} sites)"
+
     @property
     def total(self) -> int:
         """Rows of all sites together."""
@@ -95,6 +98,8 @@ class SitePlan:
             for i in range(points.k)
         ]
         sure, perhaps = (unknown, unknown) if withdraw is None else withdraw
+        if points.metric != "neg_log_loss":
+            scores = [np.clip(score, 0.0, 1.0) for score in scores]
         return cls(
             name=name,
             cost=cost,
@@ -137,6 +142,10 @@ class ConsortiumPlan(Report):
     ray: Share
     plans: Mapping[str, SitePlan]
     learner: Any = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        goal = self.request.targets.text
+        return f"ConsortiumPlan({self.points.k} sites, {goal}, recommended={self.recommended})"
 
     @property
     def owned(self) -> pd.Series:
@@ -233,7 +242,7 @@ class ConsortiumPlan(Report):
         return self._price(None if self.solved is None else self.solved.dearest)
 
     def _price(self, n: FloatArray | None) -> float:
-        if n is None:
+        if n is None or self.solved is None:
             return float("inf")
         cost = float(self.solved.game.cost @ n)
         return 1.0 if self.solved.optimum <= 1e-9 and cost <= 1e-9 else cost / self.solved.optimum
@@ -254,7 +263,7 @@ class ConsortiumPlan(Report):
         from counterplay.contribution import capped
 
         saved = np.full(self.points.k, np.nan)
-        if self.solved is not None:
+        if self.solved is not None and self.promises is not None:
             for g, i in enumerate(self.points.scored):
                 weaker = self.solved.margins.copy()
                 weaker[g] -= 0.01 * self.curves.scale[g]  # type: ignore[union-attr]
@@ -267,12 +276,13 @@ class ConsortiumPlan(Report):
 
         Found by bisection at the same confidence; ten per cent tighter has no stable plan.
         """
-        if self.promises is None:
+        promises = self.promises
+        if promises is None:
             return None
         scale = LOOSEST if self.points.metric != "neg_log_loss" else 1.0
 
         def exists(g: float) -> bool:
-            return robust.has_stable_plan(robust.tightened(self.promises, g))
+            return robust.has_stable_plan(robust.tightened(promises, g))
 
         high = scale
         if not exists(high):

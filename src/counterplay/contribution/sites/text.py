@@ -34,7 +34,7 @@ def _measured(plan: ConsortiumPlan) -> str:
     points = plan.points
     owned = f"{int(points.owned.sum()):,} rows of {points.k} sites"
     if points.fits:
-        return f"measured: {points.fits} fits in {points.seconds:.0f} s on {owned}"
+        return f"measured: {points.fits} fits on {owned}"
     return f"measured: {len(points.site)} points from files on {owned}"
 
 

@@ -102,7 +102,6 @@ def _promises(world: Consortium, seed: int) -> Record:
     record["plug_in_again_at"] = int(again.sum())
     record["absolute_given"] = float(absolute.promised.mean())
     record["verified"] = int((plan.share.basis == "verified").sum())
-    record["seconds_fits"], record["fits"] = points.seconds, points.fits
     return {**record, **(_shapes(first) if full else {})}
 
 

@@ -101,7 +101,8 @@ def _table(data: str) -> tuple[pd.DataFrame, str, str]:
         frame: Any = load_breast_cancer(as_frame=True).frame
         frame["site"] = pd.qcut(frame["mean texture"], 4, labels=False).map("clinic {}".format)
         return frame.drop(columns="mean texture"), "target", "site"
-    frame = datasets.fetch(data).frame.copy()
+    fetched: Any = datasets.fetch(data)
+    frame = fetched.frame.copy()
     if data == "heloc":
         age = frame.pop("MSinceOldestTradeOpen")
         frame["site"] = pd.qcut(age, 5, labels=False).map("branch {}".format)

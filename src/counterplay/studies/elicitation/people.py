@@ -9,6 +9,7 @@ import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import AtMost, NoisyUser, ReliableElicitor, answered_by
+from counterplay.studies.elicitation.triangle import region
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_most
 
@@ -129,5 +130,5 @@ PEOPLE = Study(
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,
-    figures={"certificates": _false},
+    figures={"certificates": _false, "region": region},
 )

@@ -29,7 +29,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
     questions = QUESTIONS if scale == "full" else 8
     return [
         {"kind": kind, "stop": stop, "questions": questions, "person": i}
-        for kind in TRIED
+        for kind in (*TRIED[1:], TRIED[0])  # the longest last
         for stop in (("reliable", "credible") if kind == "wrong prior" else ("reliable",))
         for i in range(people[kind])
     ]

@@ -18,9 +18,9 @@ def panel_of(name: str) -> ChoicePanel:
 
 
 def _simulated() -> ChoicePanel:
-    """120 people, ten tasks of three tickets each; tastes differ."""
+    """200 people, ten tasks of three tickets each; tastes differ much."""
     rng = np.random.default_rng(26)
-    beta = rng.normal([-1.5, -1.0, 0.7], 0.9, size=(120, 3))
+    beta = rng.normal([-1.5, -1.0, 0.7], 1.6, size=(200, 3))
     rows = []
     for person in range(len(beta)):
         for task in range(10):

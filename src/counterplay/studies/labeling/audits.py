@@ -119,8 +119,9 @@ def _side(frame: pd.DataFrame) -> Figure:
     """
     part = frame[frame["labels"] == 2000].sort_values("wrong")
     figure, (ax,) = panels(1, width=6.4, height=4.0)
-    kinds = (("anytime", "with the side condition", "o", 0), ("one_sided", "without it", "s", 1),
-             ("peeked", "Clopper-Pearson, looked at all the time", "^", 5))  # fmt: skip
+    kinds = (("peeked", "Clopper-Pearson, looked at all the time", "^", 5),
+             ("one_sided", "without the side condition", "s", 1),
+             ("anytime", "with it", "o", 0))  # fmt: skip
     for name, label, marker, colour in kinds:
         share = (part[name] / part["trials"]).to_numpy(dtype=float)
         error = 1.96 * np.sqrt(share * (1 - share) / part["trials"].to_numpy(dtype=float))

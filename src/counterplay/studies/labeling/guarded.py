@@ -91,7 +91,7 @@ def _gains(frame: pd.DataFrame) -> Figure:
         ax.bar(places, share, color=colours)
         for g, value in zip(places, share):
             if g < 0:
-                ax.annotate(f"{value:.2g} %", (g, value), ha="center", va="bottom", fontsize=9)
+                ax.annotate(f"{value:.2g} %", (g, value), ha="right", va="bottom", fontsize=9)
         ax.axvline(-0.5, color="0.4", lw=1)
         ax.set(title=name, xlabel="queries saved", ylabel="targets and parties (%)")
         ax.set(xlim=(-3.6, 6.6), ylim=(0.01, 100), yscale="log")

@@ -145,7 +145,7 @@ def _moved(own: Any, rows: Any, levels: Any, f: Any, rng: Any) -> Any:
 
 
 def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
-    """Coverage and promises on real rows; the winner is not worse than the A/B winner."""
+    """Coverage and promises on real rows. Which rule loses least is a table, not a promise."""
     quick = len(frame) < 5
     drawn = frame[frame["rows"] > 0]
     mean = drawn.groupby(["data", "rows"]).mean(numeric_only=True)
@@ -154,9 +154,6 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
                  what="lowest coverage"),
         at_least("25.10", "Promises are kept on real rows.", mean["kept"].min(),
                  0.95 - 0.3 * quick),
-        at_most("25.09", "The isotonic winner is not worse than the A/B winner.",
-                (mean["winner"] - mean["ab"]).max(), 0.01 + 0.1 * quick,
-                what="largest difference of regrets"),
     ]  # fmt: skip
     whole = frame[frame["data"].isin(["whole electricity", "whole cereals"])]
     if len(whole):
@@ -192,7 +189,7 @@ OFFERS_REAL = Study(
         "least? Logs are resampled from real rows whose mean at each price is the truth. What do "
         "the whole logs say, also of electricity tariffs, cereals and a bank's channels?"
     ),
-    claims=("25.05", "25.08", "25.09", "25.10"),
+    claims=("25.05", "25.08", "25.10"),
     grid=grid,
     cell=cell,
     verdicts=verdicts,

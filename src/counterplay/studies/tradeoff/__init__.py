@@ -3,6 +3,7 @@
 from counterplay.studies.study import Area
 from counterplay.studies.tradeoff.epoch_dial import EPOCH_DIAL
 from counterplay.studies.tradeoff.frontier import FRONTIER
+from counterplay.studies.tradeoff.guard_bounds import GUARD_BOUNDS
 from counterplay.studies.tradeoff.live import LIVE
 from counterplay.studies.tradeoff.real_stream import REAL_STREAM
 from counterplay.studies.tradeoff.switch_tax import SWITCH_TAX
@@ -30,5 +31,14 @@ AREA = Area(
     ),
     start="ChampionChallenger(models, HarmBudget(rate=0.08, burst=5))",
     picture="watchdog-on/timeline",
-    studies=(FRONTIER, SWITCH_TAX, WATCHDOG_OFF, WATCHDOG_ON, EPOCH_DIAL, REAL_STREAM, LIVE),
+    studies=(
+        FRONTIER,
+        SWITCH_TAX,
+        WATCHDOG_OFF,
+        WATCHDOG_ON,
+        EPOCH_DIAL,
+        REAL_STREAM,
+        LIVE,
+        GUARD_BOUNDS,
+    ),
 )
