@@ -211,7 +211,8 @@ def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int
                     against=name, package=package, unit="questions",
                     note=f"{len(told)} and {len(everyone)} users, ours certified after "
                     f"{certified:g}; at most 5 for {at_most_five(told)} and "
-                    f"{at_most_five(everyone)}")  # fmt: skip
+                    f"{at_most_five(everyone)}; by prior {by_prior(told)} and "
+                    f"{by_prior(everyone)}")  # fmt: skip
             if seconds:
                 compare("elicitation", f"time per question, {what}", own_seconds, seconds,
                         against=name, package=package)  # fmt: skip
@@ -222,6 +223,11 @@ def asked(method: Callable[..., Any], kind: str, n: int) -> tuple[float, float, 
     everyone = [method(*person(kind, prior, seed), seed) for prior in PRIORS for seed in range(n)]
     seconds = float(np.median([r[1] for r in everyone if r[0] > 0] or [0.0]))
     return float(np.median([r[0] for r in everyone])), seconds, everyone
+
+
+def by_prior(everyone: list[Any]) -> str:
+    groups = np.array_split([record[0] for record in everyone], len(PRIORS))
+    return ", ".join(f"{prior} {np.median(group):g}" for prior, group in zip(PRIORS, groups))
 
 
 def at_most_five(everyone: list[Any]) -> str:
