@@ -177,10 +177,13 @@ def skipped(area: str, what: str, why: str) -> Record:
 
 
 def setup(peers: Mapping[str, str]) -> Record:
-    """Record with which version of each peer the file is made, or why it is not installed."""
-    record: Record = {"kind": "setup", "area": "setup", "what": "peers", "peers": dict(peers)}
+    """Record the version of each peer, or that it is not there, and how busy the machine is."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    record: Record = {
+        "kind": "setup", "area": "setup", "what": "peers", "peers": dict(peers), "load": load,
+    }  # fmt: skip
     told = ", ".join(f"{name} {state}" for name, state in peers.items())
-    _say(record, f"{'setup':12} peers | {told}")
+    _say(record, f"{'setup':12} peers | {told}; load {short(load)}")
     return record
 
 
@@ -283,7 +286,7 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "growth": COMMON | {"ours": dict, "size": str, "unit": str, "points": list, "bar": MAYBE,
                         "note": str},
     "skipped": COMMON | {"why": str},
-    "setup": COMMON | {"peers": dict},
+    "setup": COMMON | {"peers": dict, "load": MAYBE},
 }  # fmt: skip
 
 

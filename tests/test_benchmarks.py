@@ -181,6 +181,14 @@ def test_the_page_shows_who_wins_also_where_it_is_not_us(kept):
     assert page.index("## tradeoff") < page.index("## tables")
 
 
+def test_the_page_says_when_the_machine_was_busy(kept):
+    cores = ledger.read(kept)[0]["machine"]["cores"]
+    changed(kept, 0, load=0.1)
+    assert "busy" not in speed.speed_page(kept)
+    changed(kept, 0, load=3.0 * cores)
+    assert "**The machine was busy**" in speed.speed_page(kept)
+
+
 def test_without_results_the_page_says_how_to_make_them(tmp_path):
     assert "run `make bench-peers`" in speed.speed_page(tmp_path / "none.jsonl")
 
