@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_code
 import pages
+import speed
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -93,7 +94,7 @@ def _short(name: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
-    for uri, content in pages.generated().items():
+    for uri, content in {**pages.generated(), "speed.md": speed.speed_page()}.items():
         files.append(File.generated(config, uri, content=content))
     for uri, content in page_code.notebooks().items():
         files.append(File.generated(config, uri, content=content))

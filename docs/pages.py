@@ -46,13 +46,10 @@ def api_packages() -> list[str]:
 
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
-    import speed  # it needs this module
-
     found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
     found |= example_pages()
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
-    found["speed.md"] = speed.speed_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["security.md"] = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -103,7 +103,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_g2_strict_build_has_every_page(site: Path) -> None:
-    for uri in (*pages.generated(), "index.md", "getting-started.md", "studies.md"):
+    for uri in (*pages.generated(), "index.md", "getting-started.md", "speed.md", "studies.md"):
         folder = uri.removesuffix(".md").removesuffix("index")
         assert (site / folder / "index.html").exists(), uri
 
