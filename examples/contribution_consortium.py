@@ -41,3 +41,4 @@ assert envy_report(game, plan_contributions(game).envy_free.theta).is_envy_free
 # 3. What if the general clinic leaves?
 print()
 print(plan.what_if(without="general").summary())
+plan.plot().figure.savefig("contribution_consortium.png")
