@@ -7,7 +7,7 @@ JOBS ?= 2
 SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage fuzz test-slow lint bench docs release-check examples hashes clean
+.PHONY: help demo test coverage fuzz test-slow lint bench bench-peers docs release-check examples hashes clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ lint: $(VENV)/dev ## ruff, mypy --strict, import rules
 bench: $(VENV)/dev ## side by side with the alternatives; prints ratios from one run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(SINGLE) $(BIN)/python $$script || exit 1; done
 
+bench-peers: ## every benchmark beside every peer that installs; writes benchmarks/results.jsonl
+	$(SINGLE) $(PYTHON) benchmarks/peers.py
+
 docs: $(VENV)/dev ## build the site of this version into site/VERSION
 	$(BIN)/python docs/versions.py
 
@@ -73,4 +76,4 @@ hashes: $(VENV)/made ## pin the base dependencies of a release with their hashes
 	  --python-version 3.11 --no-emit-index-url --no-annotate --no-header --quiet -o requirements-release.txt
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

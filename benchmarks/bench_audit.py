@@ -9,14 +9,12 @@ package is installed.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from ledger import compare, growth, skipped, timed
 
 from counterplay.auditing.context import Context
 from counterplay.auditing.plan import run_plan
@@ -24,13 +22,6 @@ from counterplay.auditing.sections import GamingSection, HonestSection, PlantedS
 from counterplay.auditing.sections.gaming import budgets_of, cheapest_of, moves_of
 from counterplay.core.threads import one_thread
 from counterplay.studies.auditing.people import STAND_IN, available, context_of, table
-
-
-def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of one call, and its result."""
-    began = time.process_time()
-    result = call()
-    return time.process_time() - began, result
 
 
 def options(context: Context) -> list[tuple[Any, Any]]:
@@ -57,37 +48,43 @@ def pandas_copies(context: Context) -> int:
 
 
 def main() -> None:
-    """Print the table."""
+    """Record the comparisons."""
     name = "german_credit" if available("german_credit") else STAND_IN
     rows = np.arange(len(table(name)[1]))
     context = context_of(name, "LR", rows)
     with one_thread():
         cheapest_of(context, rows[:20])  # compile
-        ours, plan = seconds(lambda: [cheapest_of(context, rows) for _ in budgets_of(context)[1:]])
-        theirs, asked = seconds(lambda: pandas_copies(context))
-        print(f"{name}: cheapest moves of {len(rows)} rows at {len(plan)} budgets, exact")
-        print(f"  encoded menus          {ours:8.2f} s")
-        print(
-            f"  a copy per option      {theirs:8.2f} s ({asked:,} rows asked, single changes only)"
-        )
-        print(f"  ratio                  {theirs / ours:8.1f} (bar: 10)")
-        total, run = seconds(
+        budgets = budgets_of(context)[1:]
+        ours = timed(lambda: [cheapest_of(context, rows) for _ in budgets], cpu=True)
+        theirs = timed(lambda: pandas_copies(context), cpu=True)
+        compare("audit", f"cheapest moves at {len(budgets)} budgets on encoded menus, {name}", ours,
+                theirs, against="a copy of the frame per option", package="pandas", bar=10,
+                note=f"ours exact; theirs asks {theirs.result:,} rows, single changes")  # fmt: skip
+        total = timed(
             lambda: run_plan(
                 context_of(name, "LR", rows),
                 sections=[HonestSection(), GamingSection(), PlantedSection()],
                 time_budget=3600,
-            )
+            ),
+            cpu=True,
         )
-    print(f"audit, three sections: {total:.1f} s of CPU")
-    print(pd.DataFrame([vars(log) for log in run.stages])[["section", "stage", "done", "used_s"]])
-    if find_spec("giskard"):
-        print(f"  against giskard's scan: {total / giskard_scan(context):.2f} (bar: 2)")
-    else:
-        print("  giskard is not installed: its scan is not timed")
+    for log in total.result.stages:
+        growth("audit", f"{log.section}, {log.stage}, {name}", {len(rows): log.used_s}, size="rows",
+               note="" if log.done else "not done")  # fmt: skip
+    what = f"audit of {name}, three sections"
+    if not find_spec("giskard"):
+        skipped("audit", what, "giskard is not installed")
+        return
+    try:
+        scan = timed(lambda: giskard_scan(context), cpu=True)
+    except Exception as error:  # its own dependencies may be too new for it
+        skipped("audit", what, f"giskard's scan fails: {type(error).__name__}")
+        return
+    compare("audit", what, total, scan, against="giskard's scan", package="giskard", bar=1 / 2)
 
 
-def giskard_scan(context: Context) -> float:
-    """CPU seconds of giskard's scan of the same model and table."""
+def giskard_scan(context: Context) -> None:
+    """giskard's scan of the same model and table."""
     giskard: Any = import_module("giskard")
     frame = context.table.frame()
     data = giskard.Dataset(frame.assign(outcome=context.labels), target="outcome")
@@ -95,7 +92,7 @@ def giskard_scan(context: Context) -> float:
         context.estimator.predict_proba, model_type="classification",
         classification_labels=list(context.estimator.classes_), feature_names=list(frame.columns),
     )  # fmt: skip
-    return seconds(lambda: giskard.scan(model, data, verbose=False))[0]
+    giskard.scan(model, data, verbose=False)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import argparse
-import time
+
+from ledger import compare, skipped, timed
 
 from counterplay.contribution import measure_sites, plan_consortium
 from counterplay.errors import CounterplayError
@@ -20,31 +21,31 @@ from counterplay.studies.contribution.consortium_tables import consortium
 def promises(data: str, seeds: int) -> None:
     records = [cell({"kind": "promise", "data": data, "replicate": r}, 0) for r in range(seeds)]
 
-    def kept(name: str) -> int:
-        return sum(record[f"{name}_at"] == record["sites"] for record in records)
+    def kept(name: str) -> float:
+        return float(sum(record[f"{name}_at"] == record["sites"] for record in records))
 
+    what = f"consortia of {seeds} in which every site is served, one common share, {data}"
+    others = {
+        "robust cheapest plan": "cheapest",
+        "plug-in plan": "plug_in",
+        "coverage of 400 cells": "cells_400",
+        "coverage of 100 cells": "cells_100",
+    }
+    for name, key in others.items():
+        compare("contribution", what, kept("share"), kept(key), against=name, more=True,
+                unit="consortia")  # fmt: skip
     asked = sum(float(str(r["share_rows"])) / float(str(r["owned"])) for r in records) / seeds
-    plug_in = max(kept("plug_in"), 1)
-    print(
-        f"1. {data}, {seeds} consortia, everybody served: share {kept('share')}, robust cheapest "
-        f"{kept('cheapest')}, plug-in {kept('plug_in')}, 400 cells {kept('cells_400')}, 100 cells "
-        f"{kept('cells_100')}; share over plug-in {kept('share') / plug_in:.2f}; rows asked by the "
-        f"share over all rows {asked:.2f}"
-    )
+    compare("contribution", f"rows asked by one common share, {data}", asked, 1.0,
+            against="pooling all rows", unit="of all rows")  # fmt: skip
 
 
 def seconds(data: str) -> None:
     world = consortium(data, 0)
-    begin = time.process_time()
-    points = measure_sites(world.sites, progress=False)
-    fits = time.process_time() - begin
-    begin = time.process_time()
-    plan_consortium(world.sites, "within=0.015", progress=False)
-    whole = time.process_time() - begin
-    print(
-        f"2. {data}: {points.fits} fits {fits:.1f} s, tables to plan (with 16 verifying fits) "
-        f"{whole:.1f} s, ratio {whole / fits:.2f}"
-    )
+    fits = timed(lambda: measure_sites(world.sites, progress=False), cpu=True)
+    whole = timed(lambda: plan_consortium(world.sites, "within=0.015", progress=False), cpu=True)
+    compare("contribution", f"from tables to plan, {data}", whole, fits,
+            against="the fits alone", package="scikit-learn",
+            note=f"{fits.result.fits} fits, ours with 16 verifying fits")  # fmt: skip
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
         try:
             consortium(data, 0)
         except CounterplayError:
-            print(f"{data} is not here; a bundled table stands in")
+            skipped("contribution", f"promises on {data}", "not here, a bundled table stands in")
             data = "cancer"
         promises(data, seeds)
         seconds(data)

@@ -7,12 +7,10 @@ Prints ratios from one run. cvxpy and torch are skipped where they are not insta
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
+from ledger import compare, growth, skipped, timed
 from scipy import sparse
 
 from counterplay.contribution import LinearGame, instances
@@ -26,16 +24,6 @@ from counterplay.core.draws import run_keys
 from counterplay.federated import TorchArrays
 
 
-def seconds(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Best of some repeats, and the last result."""
-    best, result = np.inf, None
-    for _ in range(repeats):
-        began = time.perf_counter()
-        result = call()
-        best = min(best, time.perf_counter() - began)
-    return best, result
-
-
 def fresh(k: int, form: str) -> LinearGame:
     """A game whose structure has not been analysed yet."""
     matrix = instances.random_linear_game(k, 2 * k, 8 / k, 0).W
@@ -43,25 +31,25 @@ def fresh(k: int, form: str) -> LinearGame:
 
 
 def stable_plans(largest_cp: int = 600) -> None:
-    print("cheapest stable plan, symmetric games, equal targets")
-    heads = ("parties", "form", "two-stage s", "CP 1 s", "ratio", "totals differ")
-    print("{:>8} {:>7} {:>12} {:>9} {:>7} {:>14}".format(*heads))
+    what = "cheapest stable plan of a symmetric game with equal targets"
     optimal_stable_linear(fresh(20, "dense"))  # compile
     optimal_stable_linear(fresh(20, "sparse"))
-    for k in (100, 300, largest_cp, 2000):
-        for form in ("dense", "sparse"):
+    for form in ("dense", "sparse"):
+        curve = {}
+        for k in (100, 300, largest_cp, 2000):
             game = fresh(k, form)
-            ours, plan = seconds(lambda game=game: optimal_stable_linear(game))
-            line = f"{k:>8} {form:>7} {ours:>12.3f}"
+            curve[k] = ours = timed(lambda game=game: optimal_stable_linear(game))
             if form == "dense" and k <= largest_cp and find_spec("cvxpy"):
                 from counterplay.contribution.lab import optimal_stable_linear_cp
 
-                theirs, other = seconds(lambda game=game: optimal_stable_linear_cp(game))
-                gap = abs(plan.total - other.total)
-                line += f" {theirs:>9.2f} {theirs / ours:>7.0f} {gap:>14.1e}"
-            print(line, flush=True)
+                theirs = timed(lambda game=game: optimal_stable_linear_cp(game))
+                gap = abs(ours.result.total - theirs.result.total)
+                compare("contribution", f"{what}, {k} parties", ours, theirs,
+                        against="convex program CP 1", package="cvxpy",
+                        note=f"totals differ by {gap:.1e}")  # fmt: skip
+        growth("contribution", f"{what}, {form}", curve, size="parties")
     if not find_spec("cvxpy"):
-        print("cvxpy is not installed: CP 1 skipped")
+        skipped("contribution", what, "cvxpy is not installed")
 
 
 def plain_torch_run(cohort: Any, rounds: int) -> None:
@@ -84,22 +72,22 @@ def plain_torch_run(cohort: Any, rounds: int) -> None:
 
 
 def training(runs: int = 100, rounds: int = 20) -> None:
-    print(f"\nfederated averaging on digits, {rounds} rounds, seconds per run on this CPU")
     cohort = noisy_digits(run_keys(0, runs), size=500, train=400)
     networks: dict[str, Any] = {"NumPy": DigitsNetwork()}
+    what = f"a run of federated averaging on digits, {rounds} rounds"
+    reference = None
     if find_spec("torch"):
         import torch
 
         torch.set_num_threads(1)
         networks["torch"] = DigitsNetwork(TorchArrays())
-    protocol = PooledTraining(rounds=rounds)
-    print(f"{'':>34} {'per run s':>10} {'ratio':>7}")
-    reference = None
-    if "torch" in networks:
         plain_torch_run(cohort.take([0]), 3)
-        total, _ = seconds(lambda: [plain_torch_run(cohort.take([r]), rounds) for r in range(10)])
-        reference = total / 10
-        print(f"{'plain torch module, one by one':>34} {reference:>10.4f} {1.0:>7.1f}")
+        reference = timed(
+            lambda: [plain_torch_run(cohort.take([r]), rounds) for r in range(10)]
+        ).each(10)
+    else:
+        skipped("contribution", what, "torch is not installed")
+    protocol = PooledTraining(rounds=rounds)
     for name, network in networks.items():
         params = network.start(cohort.keys)
 
@@ -107,13 +95,16 @@ def training(runs: int = 100, rounds: int = 20) -> None:
             return protocol.fit(net, cohort.take(group), start[group])
 
         fit([0])
-        single = seconds(lambda fit=fit: [fit([r]) for r in range(10)])[0] / 10
-        batch = seconds(lambda fit=fit: fit(list(range(runs))))[0] / runs
-        base = reference or single
-        print(f"{name + ' engine, one by one':>34} {single:>10.4f} {base / single:>7.1f}")
-        print(f"{name + f' engine, {runs} runs together':>34} {batch:>10.4f} {base / batch:>7.1f}")
-    if "torch" not in networks:
-        print("torch is not installed: its rows are skipped")
+        single = timed(lambda fit=fit: [fit([r]) for r in range(10)]).each(10)
+        batch = timed(lambda fit=fit: fit(list(range(runs)))).each(runs)
+        ways = {"one by one": single, f"{runs} runs together": batch}
+        for way, ours in ways.items():
+            if reference is not None:
+                compare("contribution", f"{what}, {name} engine, {way}", ours, reference,
+                        against="a plain torch module, one by one", package="torch")  # fmt: skip
+            elif way != "one by one":
+                compare("contribution", f"{what}, {name} engine, {way}", ours, single,
+                        against="the same engine, one by one")  # fmt: skip
 
 
 def main() -> None:

@@ -7,13 +7,11 @@ by pair); the results must agree.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, timed
 from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
@@ -22,28 +20,6 @@ from counterplay.core.finite_class import FiniteClass
 from counterplay.invariance.lab import vcao, vco
 from counterplay.poisoning.stars import hollow_star_number, star_number
 from counterplay.strategic.lab import SOA, Halving, littlestone_dimension
-
-
-@dataclass
-class Row:
-    what: str
-    size: str
-    result: str
-    ours: float
-    reference: float | None
-
-    def text(self) -> str:
-        other = "" if self.reference is None else f"{self.reference:9.4f} s"
-        ratio = "" if self.reference is None else f"{self.reference / self.ours:8.1f}x"
-        return (
-            f"{self.what:34} {self.size:26} {self.result:22} {self.ours:9.4f} s {other:>11} {ratio}"
-        )
-
-
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
 
 
 def halving_trap(r: int, k: int) -> FiniteClass:
@@ -122,75 +98,82 @@ def halfspaces_pair_by_pair(points: np.ndarray) -> int:
     return len(np.unique(both, axis=0))
 
 
-def dimension_rows() -> list[Row]:
-    rows = []
+def dimensions() -> None:
     line = FiniteClass.thresholds(range(127))
-    tree, ours = timed(lambda: littlestone_dimension(line))
-    plain, theirs = timed(lambda: littlestone_with_ints(line))
-    assert tree.value == plain == 7
-    rows.append(Row("Littlestone, thresholds", "127 points", "7", ours, theirs))
+    ours = timed(lambda: littlestone_dimension(line))
+    plain = timed(lambda: littlestone_with_ints(line))
+    assert ours.result.value == plain.result == 7
+    against_plain("Littlestone dimension of thresholds, 127 points", ours, plain)
     for r, k in ((40, 4), (20, 2), (40, 8)):
         trap = halving_trap(r, k)
         _ = trap.columns, trap.column_ints
-        tree, ours = timed(lambda trap=trap: littlestone_dimension(trap))
-        plain, theirs = timed(lambda trap=trap: littlestone_with_ints(trap))
-        assert tree.value == plain == 2
-        size = f"|H|={len(trap)}, k={k}, r={r}"
-        rows.append(Row("Littlestone, halving trap", size, "2", ours, theirs))
+        ours = timed(lambda trap=trap: littlestone_dimension(trap))
+        plain = timed(lambda trap=trap: littlestone_with_ints(trap))
+        assert ours.result.value == plain.result == 2
+        size = f"{len(trap)} rules, k={k}, r={r}"
+        against_plain(f"Littlestone dimension of the halving trap, {size}", ours, plain)
     rng = np.random.default_rng(0)
+    curve = {}
     for m in (12, 25, 40):
         cls = FiniteClass.halfspaces_2d(rng.normal(size=(m, 2)))
-        result, ours = timed(lambda cls=cls: vc_dimension(cls))
-        plain, theirs = timed(lambda cls=cls: vc_with_counting(cls))
-        assert result.value == plain == 3
-        rows.append(Row("VC, planar halfspaces", f"m={m}, |H|={len(cls)}", "3", ours, theirs))
+        ours = timed(lambda cls=cls: vc_dimension(cls))
+        plain = timed(lambda cls=cls: vc_with_counting(cls))
+        assert ours.result.value == plain.result == 3
+        curve[len(cls)] = ours
+        against_plain(f"VC dimension of planar halfspaces, {m} points", ours, plain)
+    growth("core", "VC dimension of planar halfspaces", curve, size="rules")
     base = rng.normal(size=(5, 2))
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
     pool = np.vstack([base @ np.linalg.matrix_power(turn, r).T for r in range(4)])
     cls, orbits = FiniteClass.halfspaces_2d(pool), np.tile(np.arange(5), 4)
-    dims, ours = timed(
+    three = timed(
         lambda: (
             vc_dimension(cls).value,
             vcao(cls, orbits).value,
             vco(cls, orbits).value,
         )
     )
-    assert dims == (3, 3, 1)
-    rows.append(Row("VC, VCao, VCo, rotations", f"|H|={len(cls)}, 5 orbits", str(dims), ours, None))
+    assert three.result == (3, 3, 1)
+    growth("core", "VC, VCao and VCo under rotations, 5 orbits", {len(cls): three}, size="rules")
     pool20 = FiniteClass.halfspaces_2d(rng.normal(size=(20, 2)))
     for name, function in (("star number", star_number), ("hollow star", hollow_star_number)):
-        result, ours = timed(lambda function=function: function(pool20))
-        rows.append(Row(f"{name}, halfspaces", "m=20, |H|=382", str(result.value), ours, None))
-    return rows
+        ours = timed(lambda function=function: function(pool20))
+        what = f"{name} of planar halfspaces, 20 points"
+        growth("core", what, {len(pool20): ours}, size="rules", note=f"it is {ours.result.value}")
 
 
-def enumeration_rows() -> list[Row]:
-    rows = []
+def against_plain(what: str, ours: Times, plain: Times) -> None:
+    compare("core", what, ours, plain, against="the same algorithm written plainly",
+            package="numpy", note="same result")  # fmt: skip
+
+
+def enumeration() -> None:
+    curve = {}
     for m in (50, 100, 200):
         points = np.random.default_rng(m).normal(size=(m, 2))
-        cls, ours = timed(lambda points=points: FiniteClass.halfspaces_2d(points))
-        plain, theirs = timed(lambda points=points: halfspaces_pair_by_pair(points))
-        assert len(cls) == plain == m * (m - 1) + 2
-        rows.append(Row("enumerate planar halfspaces", f"m={m}", f"{len(cls)}", ours, theirs))
-    return rows
+        ours = timed(lambda points=points: FiniteClass.halfspaces_2d(points))
+        plain = timed(lambda points=points: halfspaces_pair_by_pair(points))
+        assert len(ours.result) == plain.result == m * (m - 1) + 2
+        curve[m] = ours
+        against_plain(f"all planar halfspaces of {m} points", ours, plain)
+    growth("core", "all planar halfspaces", curve, size="points")
 
 
-def online_rows() -> list[Row]:
+def online() -> None:
     rng = np.random.default_rng(1)
     trace = FiniteClass.from_matrix(rng.integers(2, size=(2000, 2000)))
     learner = Halving(trace)
     _ = trace.columns
-    _, table = timed(lambda: learner.predict(np.arange(2000)))
-    _, copy = timed(lambda: [learner.updated(x, 1 - learner.predict(x)) for x in range(100)])
+    table = timed(lambda: learner.predict(np.arange(2000)))
+    copy = timed(lambda: [learner.updated(x, 1 - learner.predict(x)) for x in range(100)])
+    growth("core", "Halving, all predictions at 2,000 points", {2000: table}, size="rules")
+    growth("core", "Halving, 100 copies after a mistake", {2000: copy}, size="rules")
     trap = halving_trap(40, 4)
     soa = SOA(trap)
     points = [i for i in range(trap.n_points) if trap.point_counts[i] > 2][-40:]
-    wrong, predict = timed(lambda: int(sum(soa.predict(x) for x in points)))
-    return [
-        Row("Halving, all predictions", "2000 points, |H|=2000", "", table, None),
-        Row("Halving, 100 copies", "2000 points, |H|=2000", "", copy, None),
-        Row("SOA, 40 predictions", "|H|=9885", f"{wrong} mistakes", predict, None),
-    ]
+    wrong = timed(lambda: int(sum(soa.predict(x) for x in points)))
+    note = f"{wrong.result} mistakes"
+    growth("core", "SOA, 40 predictions", {len(trap): wrong}, size="rules", note=note)
 
 
 def warm_up() -> None:
@@ -203,7 +186,7 @@ def warm_up() -> None:
     littlestone_dimension(FiniteClass.singletons(1300))  # large enough for the compiled counts
 
 
-def checked_rows() -> list[Row]:
+def kinds() -> None:
     """A check of kinds at every call, against the same function without it."""
 
     def plain(n: int, rate: float, values: ArrayLike, mode: str = "up") -> int:
@@ -215,17 +198,16 @@ def checked_rows() -> list[Row]:
     def repeat(function: Callable[..., int]) -> int:
         return sum(function(1, 0.5, matrix, "up") for _ in range(calls))
 
-    ours, reference = timed(lambda: repeat(guarded))[1], timed(lambda: repeat(plain))[1]
-    cost = f"{(ours - reference) / calls * 1e6:.2f} us per call"
-    return [Row("kinds of four arguments", f"{calls:,} calls", cost, ours, reference)]
+    ours, reference = timed(lambda: repeat(guarded)), timed(lambda: repeat(plain))
+    cost = f"{(ours.value - reference.value) / calls * 1e6:.2f} us more per call"
+    compare("core", "100,000 calls of a function that checks the kinds of four arguments", ours,
+            reference, against="the function without checks", note=cost)  # fmt: skip
 
 
 def main() -> None:
     warm_up()
-    print(f"{'what':34} {'size':26} {'result':22} {'counterplay':>11} {'plain':>11}    ratio")
-    for rows in (dimension_rows, enumeration_rows, online_rows, checked_rows):
-        for row in rows():
-            print(row.text(), flush=True)
+    for part in (dimensions, enumeration, online, kinds):
+        part()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, skipped, timed
 from sklearn.datasets import load_digits
 
 from counterplay.core.draws import run_keys
@@ -36,14 +37,13 @@ def digits() -> tuple[Any, Any, Any]:
     return X / 16.0, y, owner
 
 
-def engine_round(model: LayeredObjective, rounds: int = 200, seeds: int = 1) -> float:
+def engine_round(model: LayeredObjective, rounds: int = 200, seeds: int = 1) -> Times:
     """Seconds per round of the engine, everything included, per seed."""
     federation = Federation(model, Sites.from_agents(*digits()), eps=0.0)
     options: dict[str, Any] = {"step_size": 0.1, "work": LocalWork(STEPS, BATCH)}
     federation.train(FedAvg(), run_keys(0, seeds), rounds=3, **options)  # warm up
-    began = time.perf_counter()
-    federation.train(FedAvg(), run_keys(0, seeds), rounds=rounds, **options)
-    return (time.perf_counter() - began) / rounds / seeds
+    spent = timed(lambda: federation.train(FedAvg(), run_keys(0, seeds), rounds=rounds, **options))
+    return spent.each(rounds * seeds)
 
 
 def flower_round(rounds: int) -> float:
@@ -97,28 +97,25 @@ def flower_round(rounds: int) -> float:
 
 def against_flower(rounds: int) -> None:
     """Rounds per second of both engines, same work: ten agents, five steps of 32 rows."""
-    print(f"{AGENTS} agents, network 64-32-10, {STEPS} local steps of {BATCH} rows, digits")
-    times = {"engine, NumPy": engine_round(LayeredObjective([64, 32, 10]))}
+    what = f"a round of {AGENTS} agents on digits, network 64-32-10, {STEPS} steps of {BATCH} rows"
+    times = {"NumPy": engine_round(LayeredObjective([64, 32, 10]))}
     if find_spec("torch"):
         model = LayeredObjective([64, 32, 10], backend=TorchArrays())
-        times["engine, torch"] = engine_round(model)
-        times["engine, torch, 10 seeds together"] = engine_round(model, 60, seeds=10)
-    if find_spec("flwr") and find_spec("ray"):
-        times["Flower simulation, after start-up"] = flower_round(rounds)
-    else:
-        print("flwr with ray is not installed: Flower's simulation skipped")
-    fastest = min(times.values())
-    slowest = max(times.values())
-    for name, seconds in times.items():
-        print(
-            f"{name:<36} {1e3 * seconds:>9.2f} ms per round  {slowest / seconds:>7.1f} x faster "
-            f"than the slowest, {seconds / fastest:>6.1f} x the fastest",
-            flush=True,
-        )
+        times["torch"] = engine_round(model)
+        times["torch, 10 seeds together"] = engine_round(model, 60, seeds=10)
+    theirs = flower_round(rounds) if find_spec("flwr") and find_spec("ray") else None
+    for name, ours in times.items():
+        if theirs is None:
+            growth("defection", f"{what}, engine with {name}", {AGENTS: ours}, size="agents")
+        else:
+            compare("defection", f"{what}, engine with {name}", ours, theirs,
+                    against="Flower's simulation after start-up", package="flwr")  # fmt: skip
+    if theirs is None:
+        skipped("defection", what, "flwr with ray is not installed")
 
 
-def overhead(rounds: int = 10, repeats: int = 5) -> float:
-    """Share by which a SafeStep round is longer than a FedAvg round, 100,000 parameters.
+def overhead(rounds: int = 10, repeats: int = 5) -> None:
+    """A SafeStep round against a FedAvg round, 100,000 parameters.
 
     Both rules take one full-batch step, so they see the same gradients; the rest is the inner
     products, the quadratic program and one more combination. Medians of alternating repeats.
@@ -135,16 +132,16 @@ def overhead(rounds: int = 10, repeats: int = 5) -> float:
     federation.train(FedAvg(), run_keys(0, 1), step_size=0.1, rounds=2)  # warm up
     for _ in range(repeats):
         for name, rule in (("fedavg", FedAvg()), ("safe_step", SafeStep(0.02, cap="step_size"))):
-            began = time.perf_counter()
-            record = federation.train(rule, run_keys(0, 1), step_size=0.1, rounds=rounds)
-            times[name].append((time.perf_counter() - began) / max(1, int(record.rounds[0])))
-    plain, safe = (float(np.median(times[name])) for name in ("fedavg", "safe_step"))
-    print(
-        f"{model.size} parameters, {AGENTS} agents, {n} rows: FedAvg {1e3 * plain:.1f} ms, "
-        f"SafeStep {1e3 * safe:.1f} ms per round, overhead {safe / plain - 1:.1%}",
-        flush=True,
-    )
-    return safe / plain - 1
+            spent = timed(
+                lambda rule=rule: federation.train(
+                    rule, run_keys(0, 1), step_size=0.1, rounds=rounds
+                )
+            )
+            times[name].append(spent.value / max(1, int(spent.result.rounds[0])))
+    plain, safe = (Times(tuple(times[name]), "median") for name in ("fedavg", "safe_step"))
+    compare("defection", f"a SafeStep round, {model.size} parameters, {AGENTS} agents, {n} rows",
+            safe, plain, against="a FedAvg round of the same engine",
+            note=f"overhead {safe.value / plain.value - 1:.1%}")  # fmt: skip
 
 
 def main() -> None:

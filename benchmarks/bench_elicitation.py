@@ -18,8 +18,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+from ledger import compare, growth, in_turns, skipped, timed
 
 from counterplay.elicitation import (
     LinearPreferenceUser,
@@ -189,68 +191,47 @@ def person(kind: str, prior: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int = 5) -> None:
     """``users`` per prior for our method, fewer for the slow ones, always the same first ones."""
-    methods: dict[str, tuple[Callable[..., tuple[int, float, int]], int]] = {
-        "polytope (ours)": (ours, users),
+    peers: dict[str, tuple[Callable[..., tuple[int, float, int]], int]] = {
         "Bradley-Terry particles": (bradley_terry_particles, peer_users),
         "random pairs": (random_pairs, users),
     }
     if find_spec("botorch") is not None:
-        methods["BoTorch PairwiseGP+EUBO"] = (botorch_eubo, botorch_users)
+        peers["PairwiseGP+EUBO"] = (botorch_eubo, botorch_users)
     else:
-        print("BoTorch is not installed; left out")
+        skipped("elicitation", "questions to 1 % regret", "botorch is not installed")
     ours(np.random.default_rng(0).random((50, 4)), np.ones(4) / 4, 0)  # compile
     for kind in ("all items undominated", "scattered items"):
-        print(f"\n{kind}: 1,000 items, 4 objectives, questions to 1 % regret")
-        print(f"{'method':26} {'users':>6} {'median':>7} {'<= 5':>6} {'mean':>6} {'max':>4} "
-              f"{'ms/question':>12} {'ratio':>7}   median by prior")  # fmt: skip
-        own_time = None
-        for name, (method, n) in methods.items():
-            outcome = {
-                prior: [method(*person(kind, prior, seed), seed) for seed in range(n)]
-                for prior in PRIORS
-            }
-            everyone = [record for records in outcome.values() for record in records]
-            counts = np.array([record[0] for record in everyone])
-            ms = 1e3 * float(np.median([r[1] for r in everyone if r[0] > 0] or [0.0]))
-            own_time = own_time or ms
-            ratio = f"{ms / own_time:.1f}x" if ms else "-"
-            by_prior = ", ".join(
-                f"{prior} {np.median([r[0] for r in records]):g}"
-                for prior, records in outcome.items()
-            )
-            print(
-                f"{name:26} {len(counts):6d} {np.median(counts):7.1f} {(counts <= 5).mean():6.1%} "
-                f"{counts.mean():6.1f} "
-                f"{counts.max():4d} {ms:12.2f} {ratio:>7}   {by_prior}",
-                flush=True,
-            )
-            if name.startswith("polytope"):
-                certified = [record[2] for record in everyone]
-                print(f"{'  with certificate':26} {'':6} {np.median(certified):7.1f}")
+        own, own_seconds, told = asked(ours, kind, users)
+        certified = float(np.median([record[2] for record in told]))
+        what = f"{kind}, 1,000 items, 4 objectives"
+        for name, (method, n) in peers.items():
+            median, seconds, everyone = asked(method, kind, n)
+            package = "botorch" if method is botorch_eubo else "numpy"
+            compare("elicitation", f"median questions to 1 % regret, {what}", own, median,
+                    against=name, package=package, unit="questions",
+                    note=f"{len(told)} and {len(everyone)} users, ours certified after "
+                    f"{certified:g}; at most 5 for {at_most_five(told)} and "
+                    f"{at_most_five(everyone)}; by prior {by_prior(told)} and "
+                    f"{by_prior(everyone)}")  # fmt: skip
+            if seconds:
+                compare("elicitation", f"time per question, {what}", own_seconds, seconds,
+                        against=name, package=package)  # fmt: skip
 
 
-def best_of(function: Callable[[], object], repeats: int = 15) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
+def asked(method: Callable[..., Any], kind: str, n: int) -> tuple[float, float, list[Any]]:
+    """Median questions, median seconds per question, and the records of ``n`` users per prior."""
+    everyone = [method(*person(kind, prior, seed), seed) for prior in PRIORS for seed in range(n)]
+    seconds = float(np.median([r[1] for r in everyone if r[0] > 0] or [0.0]))
+    return float(np.median([r[0] for r in everyone])), seconds, everyone
 
 
-def interleaved(
-    first: Callable[[], object], second: Callable[[], object], repeats: int
-) -> tuple[float, float]:
-    """Median CPU time of each, measured in turns."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        first()
-        middle = time.process_time()
-        second()
-        times.append((middle - start, time.process_time() - middle))
-    one, other = np.median(times, axis=0)
-    return float(one), float(other)
+def by_prior(everyone: list[Any]) -> str:
+    groups = np.array_split([record[0] for record in everyone], len(PRIORS))
+    return ", ".join(f"{prior} {np.median(group):g}" for prior, group in zip(PRIORS, groups))
+
+
+def at_most_five(everyone: list[Any]) -> str:
+    return f"{np.mean([record[0] <= 5 for record in everyone]):.0%}"
 
 
 def plain_plan(mdp: MultiObjectiveMDP, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -274,9 +255,8 @@ def plain_plan(mdp: MultiObjectiveMDP, w: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def compare_planning() -> None:
-    print("\nplanning 100 directions (5 successors per action, k = 5), medians of CPU time per")
-    print("direction: all together, one by one with the library, one by one with sparse products")
-    print(f"{'states':>7} {'H':>4} {'together':>10} {'alone':>8} {'ratio':>6} {'sparse':>8} ratio")
+    """Medians of CPU time: 100 directions, 5 successors per action, 5 objectives."""
+    curve = {}
     for n, horizon, repeats in (
         (20, 20, 15),
         (50, 20, 15),
@@ -289,41 +269,44 @@ def compare_planning() -> None:
         directions = np.random.default_rng(0).normal(size=(100, 5))
         found = plan(mdp, directions)
         assert np.allclose(plain_plan(mdp, directions[0])[1], found.values[0])
-        together, alone = interleaved(
-            lambda m=mdp, d=directions: plan(m, d),
+
+        def together(m=mdp, d=directions) -> Any:
+            return plan(m, d)
+
+        alone = in_turns(
+            together,
             lambda m=mdp, d=directions: [plan(m, row[None]) for row in d],
             repeats,
+            how="median",
         )
-        _, plain = interleaved(
-            lambda m=mdp, d=directions: plan(m, d),
-            lambda m=mdp, d=directions: [plain_plan(m, row) for row in d],
-            3,
+        plain = in_turns(
+            together, lambda m=mdp, d=directions: [plain_plan(m, r) for r in d], 3, how="median"
         )
-        print(
-            f"{n:7d} {horizon:4d} {1e4 * together:8.1f}us {1e4 * alone:6.0f}us "
-            f"{alone / together:5.1f}x {1e4 * plain:6.0f}us {plain / together:5.1f}x"
-        )
+        curve[n] = alone[0]
+        what = f"100 plans together, {n} states, horizon {horizon}"
+        compare("elicitation", what, *alone, against="one plan after the other")
+        compare("elicitation", what, *plain, against="sparse products by hand", package="scipy")
+    growth("elicitation", "100 plans together", curve, size="states",
+           note="horizon 20 up to 50 states, then 50")  # fmt: skip
 
 
 def compare_trajectories() -> None:
-    print("\na policy as k+1 trajectories: S = 200, k = 5, H = 50")
-    print(f"{'successors':>10} {'plan(12)':>9} {'expand':>8} {'flow':>8} {'expand/plan':>12} "
-          f"{'flow/expand':>12} {'paths':>8}")  # fmt: skip
+    """A policy as k+1 trajectories: 200 states, 5 objectives, horizon 50."""
     for successors in (5, 10, 30):
         mdp = instances.sparse_mdp(n_states=200, horizon=50, successors=successors)
         directions = np.random.default_rng(0).random((12, 5))
         policy = plan(mdp, directions).policies[0]
         expand_and_compress(mdp, policy)
         paths = flow_decomposition(policy_flow(mdp, policy))
-        planning = best_of(lambda m=mdp, d=directions: plan(m, d))
-        expand = best_of(lambda m=mdp, p=policy: expand_and_compress(m, p))
-        flow = best_of(
-            lambda m=mdp, p=policy: flow_decomposition(policy_flow(m, p)).compressed(), 7
+        planning = timed(lambda m=mdp, d=directions: plan(m, d), 15, cpu=True)
+        expand = timed(lambda m=mdp, p=policy: expand_and_compress(m, p), 15, cpu=True)
+        flow = timed(
+            lambda m=mdp, p=policy: flow_decomposition(policy_flow(m, p)).compressed(), 7, cpu=True
         )
-        print(
-            f"{successors:10d} {1e3 * planning:7.1f}ms {1e3 * expand:6.1f}ms {1e3 * flow:6.1f}ms "
-            f"{expand / planning:11.1f}x {flow / expand:11.1f}x {len(paths):8d}"
-        )
+        what = f"a policy as 6 trajectories, {successors} successors"
+        compare("elicitation", what, expand, planning, against="planning 12 directions")
+        compare("elicitation", what, expand, flow, against="flow decomposition",
+                note=f"{len(paths)} paths")  # fmt: skip
 
 
 def main() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from ledger import Times, compare
 
 from counterplay import AREAS
 
@@ -35,26 +36,30 @@ def seconds(statement: str) -> float:
     return float(done.stdout)
 
 
-def medians(statements: list[str], runs: int) -> dict[str, float]:
-    """Return the median time of each statement; the runs are interleaved, the first is warm-up."""
+def medians(statements: list[str], runs: int) -> dict[str, Times]:
+    """Return the times of each statement; the runs are interleaved, the first is warm-up."""
     times: dict[str, list[float]] = {statement: [] for statement in statements}
     for _ in range(runs + 1):
         for statement, measured in times.items():
             measured.append(seconds(statement))
-    return {statement: statistics.median(measured[1:]) for statement, measured in times.items()}
+    return {statement: Times(tuple(found[1:]), "median") for statement, found in times.items()}
 
 
 def main() -> None:
     areas = [f"import counterplay.{name}" for name in (*AREAS, "datasets") if present(name)]
     result = medians([REFERENCE, "import counterplay", *areas], RUNS)
-    base = result[REFERENCE]
-    print(f"{'statement':<36}{'median ms':>10}{'ratio':>8}")
-    for statement, median in result.items():
-        print(f"{statement:<36}{1000 * median:>10.1f}{median / base:>8.2f}")
-    ratio = result["import counterplay"] / base
-    verdict = "holds" if ratio <= LIMIT else "FAILS"
-    print(f"`import counterplay` takes {ratio:.2f} of the reference; limit {LIMIT}: {verdict}")
-    if ratio > LIMIT:
+    base = result.pop(REFERENCE)
+    for statement, found in result.items():
+        compare(
+            "core",
+            f"{statement} in a fresh process",
+            found,
+            base,
+            against=REFERENCE,
+            package="scipy",
+            bar=1 / LIMIT if statement == "import counterplay" else None,
+        )
+    if result["import counterplay"].value > LIMIT * base.value:
         raise SystemExit(1)
 
 

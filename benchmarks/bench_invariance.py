@@ -9,13 +9,13 @@ Names of parts as arguments run only these: digits orientation dimensions random
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, timed
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -38,12 +38,6 @@ from counterplay.invariance.lab import FiniteProblem, OneInclusionGraph, vcao, v
 
 SPLITS = range(2000, 2020)  # used for nothing but reporting
 NO_CONFLICTS = np.zeros((0, 0), dtype=np.bool_)
-
-
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
 
 
 def all_turns(X: Any) -> list[Any]:
@@ -98,21 +92,30 @@ def digits() -> None:
         ),
     }
     scores: dict[str, list[float]] = {name: [] for name in models}
-    seconds = dict.fromkeys(models, 0.0)
+    seconds: dict[str, list[float]] = {name: [] for name in models}
     for seed in SPLITS:
         a, b, c, d = train_test_split(X, y, test_size=0.25, random_state=seed)
         turn = np.random.default_rng(seed).integers(4, size=len(b))
         b = group.apply(b)[turn, np.arange(len(b))]
         for name, model in models.items():
-            score, spent = timed(
-                lambda model=model, a=a, b=b, c=c, d=d: model.fit(a, c).score(b, d)
-            )
-            scores[name].append(score)
-            seconds[name] += spent / len(SPLITS)
-    ours = np.array(scores["orbit kernel"])
+            spent = timed(lambda model=model, a=a, b=b, c=c, d=d: model.fit(a, c).score(b, d))
+            scores[name].append(spent.result)
+            seconds[name].append(spent.value)
+    what = f"orbit kernel on turned digits, {len(SPLITS)} splits"
+    kernel = scores.pop("orbit kernel")
+    own = Times(tuple(seconds["orbit kernel"]), "mean")
     for name, values in scores.items():
-        gain = mean_interval(ours - values) if name != "orbit kernel" else "-"
-        print(f"{name:32} {np.mean(values):.4f} {seconds[name]:8.3f} s   gain of kernel {gain}")
+        gain = mean_interval(np.subtract(kernel, values))
+        compare("invariance", f"{what}: accuracy", kernel, values, against=name, more=True,
+                package="scikit-learn", unit="accuracy", note=f"gain {gain}")  # fmt: skip
+        compare(
+            "invariance",
+            f"{what}: fit and predict",
+            own,
+            Times(tuple(seconds[name]), "mean"),
+            against=name,
+            package="scikit-learn",
+        )
 
 
 def plain_flow(graph: OneInclusionGraph) -> int:
@@ -130,20 +133,22 @@ def plain_flow(graph: OneInclusionGraph) -> int:
 
 
 def orientation() -> None:
+    curve = {}
     for k in (25, 54):  # labelings with at most three ones: 2,626 and 26,290 of them
         chosen = [c for size in range(4) for c in combinations(range(k), size)]
         rows = np.zeros((len(chosen), k), dtype=np.uint8)
         for row, ones in zip(rows, chosen):
             row[list(ones)] = 1
         OneInclusionGraph(rows[:50]).orient()  # compile
-        graph, building = timed(partial(OneInclusionGraph, rows))
-        ours, spent = timed(graph.orient)
-        theirs, plain = timed(partial(plain_flow, graph))
-        print(
-            f"V={graph.n_vertices} E={graph.n_edges}: in-degree {ours.max_indegree} / {theirs}, "
-            f"edges {building:.3f} s, orientation {spent:.3f} s against {plain:.3f} s "
-            f"({plain / spent:.1f}x)"
-        )
+        building = timed(partial(OneInclusionGraph, rows))
+        graph = building.result
+        ours, theirs = timed(graph.orient), timed(partial(plain_flow, graph))
+        curve[graph.n_edges] = ours
+        compare("invariance", f"orientation of a one-inclusion graph, {graph.n_edges:,} edges",
+                ours, theirs, against="maximum flow with a node per edge", package="scipy",
+                note=f"in-degrees {ours.result.max_indegree} and {theirs.result}, "
+                f"edges found in {building.value:.3f} s")  # fmt: skip
+    growth("invariance", "orientation of a one-inclusion graph", curve, size="edges")
 
 
 def parities(n_bits: int, n_points: int) -> FiniteProblem:
@@ -159,10 +164,10 @@ def dimensions() -> None:
     for n_bits, n_points in ((6, 32), (12, 64)):
         problem = parities(n_bits, n_points)
         for function in (vco, vcao, vcdim):
-            found, spent = timed(lambda function=function, problem=problem: function(problem))
+            found = timed(lambda function=function, problem=problem: function(problem))
             if n_bits == 12:
-                name = f"{function.__name__:6} of 4096 parities x 64 points"
-                print(f"{name}: {found.value} in {spent:.3f} s")
+                growth("invariance", f"{function.__name__} of 4096 parities", {64: found},
+                       size="points", note=f"it is {found.result.value}")  # fmt: skip
 
 
 def random() -> None:
@@ -171,26 +176,30 @@ def random() -> None:
     find_shattered(
         np.ascontiguousarray(rows[:, :12].T.astype(np.uint8)), NO_CONFLICTS, 5
     )  # compile
-    for n_points in (32, 48, 64):
-        problem = FiniteProblem(rows[:, :n_points], np.arange(n_points) // 4)
-        for function in (vco, vcao, vcdim):
-            found, spent = timed(lambda function=function, problem=problem: function(problem))
-            name = f"{function.__name__:6} of 4096 random rows x {n_points} points"
-            print(f"{name}: {found.value}, exact {found.exact}, in {spent:.2f} s")
+    for function in (vco, vcao, vcdim):
+        curve = {}
+        for n in (32, 48, 64):
+            problem = FiniteProblem(rows[:, :n], np.arange(n) // 4)
+            curve[n] = timed(lambda function=function, problem=problem: function(problem))
+        note = ", ".join(
+            f"{n}: {found.result.value}{'' if found.result.exact else ' (not exact)'}"
+            for n, found in curve.items()
+        )
+        growth("invariance", f"{function.__name__} of 4096 random rows", curve, size="points",
+               note=f"values {note}")  # fmt: skip
 
 
 def lookup() -> None:
     rng = np.random.default_rng(0)
     group = groups.d4((8, 8))
     test = rng.integers(0, 17, size=(100_000, 64)).astype(float)
-    spent = []
+    curve: dict[float, Times] = {}
     for n in (1_000, 10_000):
         X = rng.integers(0, 17, size=(n, 64)).astype(float)
         model = ErmInvClassifier(DummyClassifier(), group).fit(X, rng.integers(0, 2, size=n))
         model.lookup(test[:10])
-        spent.append(min(timed(lambda model=model: model.lookup(test))[1] for _ in range(3)))
-        print(f"look-up of 100,000 points among {n:6} orbits: {spent[-1]:.3f} s")
-    print(f"time among ten times as many orbits: x {spent[1] / spent[0]:.2f}")
+        curve[n] = timed(lambda model=model: model.lookup(test), 3)
+    growth("invariance", "look-up of 100,000 points among orbits", curve, size="orbits")
 
 
 PARTS = {

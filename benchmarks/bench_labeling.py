@@ -6,10 +6,10 @@ checks of an audit against a fixed-time interval. Peers that are not installed a
 
 from __future__ import annotations
 
-import time
 import warnings
 
 import numpy as np
+from ledger import Times, compare, growth, skipped, timed
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
@@ -22,25 +22,15 @@ from counterplay.labeling import GBS, Campaign, LabelAudit, PoolProblem, TestFir
 from counterplay.labeling.scores import smallest_margins
 
 
-def best_of(repeats: int, job) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        job()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def cost_matrices() -> None:
     X = np.random.default_rng(0).normal(size=(200, 2))
     pools = [np.arange(i, 200, 4) for i in range(4)]
     problem = PoolProblem.from_class(FiniteClass.halfspaces_2d(X), pools)
     GBS().cost_matrix(PoolProblem.from_class(FiniteClass.halfspaces_2d(X[:9]), [np.arange(9)]))
-    ours = best_of(3, lambda: GBS().cost_matrix(problem))
-    plain = best_of(1, lambda: GBS(builder="level").cost_matrix(problem))
-    print(f"joint cost matrix, m=200, N={problem.N}")
-    print(f"  compiled stack builder      {ours:8.3f} s")
-    print(f"  plain NumPy level builder   {plain:8.3f} s   {plain / ours:6.1f}x slower (bar: 2)")
+    ours = timed(lambda: GBS().cost_matrix(problem), 3)
+    plain = timed(lambda: GBS(builder="level").cost_matrix(problem))
+    compare("labeling", f"joint cost matrix, 200 items, {problem.N} rules", ours, plain,
+            against="a plain NumPy builder by levels", package="numpy", bar=2)  # fmt: skip
 
 
 def _ours(model, X, y, known, rng):
@@ -69,8 +59,8 @@ def _modal(model, X, y, known, rng):
     return left[margin_sampling(model, X[left], n_instances=10)[0]]
 
 
-WAYS = {"margin here": _ours, "scikit-activeml margin": _activeml, "modAL margin": _modal,
-        "random": _random}  # fmt: skip
+PEERS = {"scikit-activeml margin": (_activeml, "scikit-activeml"),
+         "modAL margin": (_modal, "modAL-python"), "random": (_random, None)}  # fmt: skip
 
 
 def questions_until(X, y, eps: float, choose, seed: int) -> int:
@@ -92,19 +82,22 @@ def learning_questions() -> None:
              ("breast cancer 567, 2 %", StandardScaler().fit_transform(cancer[0]), cancer[1], 567,
               0.02, 6))  # fmt: skip
     for name, X, y, n, eps, seeds in cases:
-        print(f"learning questions until the true error is small enough: {name}, {seeds} seeds")
-        reference = None
-        for way, choose in WAYS.items():
+
+        def asked(choose, X=X[:n], y=y[:n], eps=eps, seeds=seeds) -> list[int]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [questions_until(X, y, eps, choose, s) for s in range(seeds)]
+
+        what = f"margin questions until the true error is small enough, {name}, {seeds} seeds"
+        ours = asked(_ours)
+        for way, (choose, package) in PEERS.items():
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found = [questions_until(X[:n], y[:n], eps, choose, s) for s in range(seeds)]
+                theirs = asked(choose)
             except ImportError:
-                print(f"  {way:26s} not installed, skipped")
+                skipped("labeling", what, f"{package} is not installed")
                 continue
-            mean = float(np.mean(found))
-            reference = mean if reference is None else reference
-            print(f"  {way:26s} {mean:6.0f}   ours / it {reference / mean:5.2f} (bar: 1.05)")
+            compare("labeling", what, ours, theirs, against=way, package=package,
+                    unit="questions", bar=1 / 1.05)  # fmt: skip
 
 
 def seconds_per_batch() -> None:
@@ -117,41 +110,42 @@ def seconds_per_batch() -> None:
                             batch=batch, learner=LogisticRegression(max_iter=300))  # fmt: skip
         answer(campaign, y, 20)  # the first questions
         for _ in range(12):  # ten questions, in one step or in ten
-            start = time.process_time()
-            for _ in range(10 // batch):
-                answer(campaign, y, batch)
-            found.append(time.process_time() - start)
+
+            def ten(campaign=campaign, batch=batch) -> None:
+                for _ in range(10 // batch):
+                    answer(campaign, y, batch)
+
+            found.append(timed(ten, cpu=True).value)
         if batch == 10:  # the peer gets the same learning answers
             known = np.isin(np.arange(1770), list(campaign._state.joint.shadows[0].run.learned))
-    ours, single = (float(np.median(times[batch][-5:])) for batch in (10, 1))
+    ours, single = (Times(tuple(times[batch][-5:]), "median") for batch in (10, 1))
     plain = LogisticRegression(max_iter=300)
-    fit = cpu_of(7, lambda: plain.fit(X[known], y[known]).predict_proba(X))
-    print("CPU time for 10 questions, digits 1770, fit of the same model included")
-    print(f"  Campaign, batch=10          {1e3 * ours:8.1f} ms")
-    print(f"  Campaign, one by one        {1e3 * single:8.1f} ms  {single / ours:5.1f}x (bar: 3)")
-    print(f"  one fit and prediction      {1e3 * fit:8.1f} ms  {fit / ours:5.2f} of ours")
+    fit = timed(lambda: plain.fit(X[known], y[known]).predict_proba(X), 7, how="median", cpu=True)
+    what = "ten questions at once of a campaign, digits 1770, fit included"
+    compare("labeling", what, ours, single, against="one question at a time", bar=3)
+    compare("labeling", what, ours, fit, against="one fit and prediction", package="scikit-learn")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            peer = cpu_of(7, lambda: _activeml(None, X, y, known, None))
-        print(f"  scikit-activeml margin      {1e3 * peer:8.1f} ms  {peer / ours:5.1f}x (bar: 3; "
-              f"at most {peer / fit:.1f}, for both fit the model)")  # fmt: skip
+            peer = timed(lambda: _activeml(None, X, y, known, None), 7, how="median", cpu=True)
     except ImportError:
-        print("  scikit-activeml is not installed, skipped")
+        skipped("labeling", what, "scikit-activeml is not installed")
+        return
+    compare(
+        "labeling",
+        what,
+        ours,
+        peer,
+        against="margin query",
+        package="scikit-activeml",
+        bar=3,
+        note=f"at most {peer.value / fit.value:.1f}, for both fit the model",
+    )
 
 
 def answer(campaign: Campaign, y, n: int) -> None:
     for question in campaign.ask(n):
         campaign.tell(question, int(y[question.item]))
-
-
-def cpu_of(repeats: int, job) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        job()
-        times.append(time.process_time() - start)
-    return float(np.median(times))
 
 
 def large_campaign() -> None:
@@ -164,23 +158,24 @@ def large_campaign() -> None:
                         solo=TestFirstSolo(first=400))  # fmt: skip
     campaign_rounds(campaign, y, 2)
     times = campaign_rounds(campaign, y, 6)
-    start = time.perf_counter()
-    campaign.status()
-    status = time.perf_counter() - start
-    print(f"campaign of {n} items, {members} members, {classes} classes, batches of 50")
-    print(f"  tell(50) + ask(50)          {np.median(times):8.2f} s   (bar: 1 s)")
-    print(f"  status()                    {status:8.3f} s   (bar: 0.1 s)")
+    status = timed(campaign.status)
+    what = f"campaign with {members} members and {classes} classes"
+    growth("labeling", f"{what}, 50 answers and 50 questions",
+           {n: Times(tuple(times), "median")}, size="items", bar=1.0)  # fmt: skip
+    growth("labeling", f"{what}, status", {n: status}, size="items", bar=0.1)
 
 
 def campaign_rounds(campaign: Campaign, y, rounds: int) -> list[float]:
     times = []
     for _ in range(rounds):
         questions = campaign.ask(100_000)
-        start = time.process_time()  # of one core, whatever else runs
-        for question in questions:
-            campaign.tell(question, int(y[question.item]))
-        campaign.ask(50)
-        times.append(time.process_time() - start)
+
+        def batch(questions=questions) -> None:
+            for question in questions:
+                campaign.tell(question, int(y[question.item]))
+            campaign.ask(50)
+
+        times.append(timed(batch, cpu=True).value)  # of one core, whatever else runs
     return times
 
 
@@ -195,7 +190,6 @@ def clopper_pearson_checks(wrong, eps: float, alpha: float) -> int:
 
 
 def audit_checks() -> None:
-    print("checks until 5 % is shown, 2,000 labels, mean of 200 runs (bar: not more at 0 to 2 %)")
     rng = np.random.default_rng(0)
     for share in (0.0, 0.01, 0.02, 0.03):
         bad = np.arange(2000) < share * 2000
@@ -208,8 +202,9 @@ def audit_checks() -> None:
                 audit.tell(item, int(bad[item]))
             ours.append(audit.checked)
             plain.append(clopper_pearson_checks(bad[order], 0.05, 0.05))
-        print(f"  true error {100 * share:2.0f} %   here {np.mean(ours):6.0f}   "
-              f"Clopper-Pearson at doubling looks {np.mean(plain):6.0f}")  # fmt: skip
+        compare("labeling", f"checks until 5 % is shown, 2,000 labels, true error {share:.0%}",
+                ours, plain, against="Clopper-Pearson at doubling looks", package="scipy",
+                unit="checks", bar=1.0 if share <= 0.02 else None)  # fmt: skip
 
 
 def main() -> None:

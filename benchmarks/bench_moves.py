@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from ledger import Times, compare, growth, skipped, timed
 from scipy.optimize import Bounds, LinearConstraint, milp
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
@@ -84,20 +84,28 @@ def against_integer_programming(people: int, limit: float) -> None:
     target = cut - solver.cells.base + 1e-12
     given = (solver.cells, prices, solver.cells.own, target, cap)
     search_people(*given, 1.0, 1)  # compiles
-    start = time.perf_counter()
-    low, high, _ = search_people(*given, 1.0, 20_000)
-    ours = time.perf_counter() - start
-    start, same, proved = time.perf_counter(), 0, 0
-    for i in who.tolist():
-        a, b = cheapest_by_milp(solver.cells, prices, solver.cells.own, i, target, cap, limit)
-        proved += a == b
-        same += a == b and (b == high[i] or abs(b - high[i]) <= 1e-6)
-    theirs = time.perf_counter() - start
-    print(f"{name}, histogram trees 100 x 6, budget 1, {len(who)} people")
-    print(f"  search over boxes     {ours:9.3f} s   exact for {int((low == high).sum())}")
-    print(
-        f"  HiGHS                 {theirs:9.3f} s   proved {proved}, equal {same}; "
-        f"{theirs / ours:.0f}x slower (bar: 50)"
+    ours = timed(lambda: search_people(*given, 1.0, 20_000))
+    low, high, _ = ours.result
+    theirs = timed(
+        lambda: [
+            cheapest_by_milp(solver.cells, prices, solver.cells.own, i, target, cap, limit)
+            for i in who.tolist()
+        ]
+    )
+    proved = [a == b for a, b in theirs.result]
+    same = sum(
+        p and (b == high[i] or abs(b - high[i]) <= 1e-6)
+        for i, (p, (_, b)) in enumerate(zip(proved, theirs.result))
+    )
+    compare(
+        "strategic",
+        f"cheapest moves, {name}, histogram trees 100 x 6, budget 1, {len(who)} people",
+        ours,
+        theirs,
+        against="integer programming (HiGHS)",
+        package="scipy",
+        bar=50,
+        note=f"exact for {int((low == high).sum())}, proved {sum(proved)}, equal {same}",
     )
 
 
@@ -119,19 +127,13 @@ def knapsacks(count: int = 400) -> None:
         )  # fmt: skip
         given.append((problem, float(rng.uniform(0.05, 1.05) * total)))
     least_price(*given[0], np.inf, MOST_STATES)
-    start_ = time.perf_counter()
-    ours = [least_price(p, need, np.inf, MOST_STATES).high for p, need in given]
-    fast = time.perf_counter() - start_
-    start_ = time.perf_counter()
-    theirs = [_by_milp(p, need) for p, need in given]
-    slow = time.perf_counter() - start_
-    equal = sum(a == b or abs(a - b) <= 1e-6 * max(1, b) for a, b in zip(ours, theirs))
-    print(f"additive scores, {count} random people")
-    print(f"  knapsack              {1e3 * fast / count:9.3f} ms each")
-    print(
-        f"  HiGHS                 {1e3 * slow / count:9.3f} ms each, equal {equal}; "
-        f"{slow / fast:.0f}x slower (bar: 20)"
-    )
+    fast = timed(lambda: [least_price(p, need, np.inf, MOST_STATES).high for p, need in given])
+    slow = timed(lambda: [_by_milp(p, need) for p, need in given])
+    pairs = zip(fast.result, slow.result)
+    equal = sum(a == b or abs(a - b) <= 1e-6 * max(1, b) for a, b in pairs)
+    compare("strategic", "cheapest moves under an additive score, one random person",
+            fast.each(count), slow.each(count), against="integer programming (HiGHS)",
+            package="scipy", bar=20, note=f"equal for {equal} of {count}")  # fmt: skip
 
 
 def _by_milp(p: Problem, need: float) -> float:
@@ -172,19 +174,17 @@ def against_the_former_search(people: int = 60) -> None:
     decided = (high <= 1) | (low > 1)
     moved = np.isfinite(high) & (plan.upper > 0.001)
     ratio = high[moved] / plan.upper[moved]
-    print(f"{name}, boosted trees 100 x 3, sum of standard deviations, {len(rejected)} people")
-    print(
-        f"  search over boxes     decides {plan.exact.mean():.2f} at budget 1, pays 1.00 (proved)"
-    )
-    print(
-        f"  former search         decides {decided.mean():.2f}, pays {np.median(ratio):.2f} times "
-        f"the optimum in the median, {np.quantile(ratio, 0.9):.1f} at the 90th percentile"
-    )
+    what = f"{name}, boosted trees 100 x 3, {len(rejected)} people"
+    former = "the search for a ball"
+    compare("strategic", f"decided at budget 1, {what}", float(plan.exact.mean()),
+            float(decided.mean()), against=former, unit="of the people", more=True)  # fmt: skip
+    compare("strategic", f"median price paid, {what}", 1.0, float(np.median(ratio)),
+            against=former, unit="times the optimum",
+            note=f"{np.quantile(ratio, 0.9):.1f} at the 90th percentile")  # fmt: skip
 
 
 def wide_moves(people: int = 100) -> None:
     """Budget 2, continuous columns, five ensembles of 100 trees of depth 6 on three tables."""
-    print(f"budget 2, without steps, 100 trees x 6, {people} people")
     for name in (HELOC, TAIWAN, GMSC):
         for kind in KINDS if available(name) else ():
             _closed(name, kind, 100, 6, free_moves, people, 2.0)
@@ -192,7 +192,6 @@ def wide_moves(people: int = 100) -> None:
 
 def large_ensembles(people: int = 50) -> None:
     """500 trees of depth 8 on HELOC, whole numbers move by 1, budget 1."""
-    print(f"budget 1, whole steps, 500 trees x 8, {people} people")
     for kind in ("XGBoost", "LightGBM", "RF") if available(HELOC) else ():
         _closed(HELOC, kind, 500, 8, whole_moves, people, 1.0)
 
@@ -200,9 +199,10 @@ def large_ensembles(people: int = 50) -> None:
 def _closed(
     name: str, kind: str, trees: int, depth: int, say: Say, people: int, budget: float
 ) -> None:
-    """Fit, search for one person after the other, print how many searches close and the times."""
+    """Fit, search for one person after the other, say how many searches close and the times."""
+    what = f"one search, {name}, {kind}, {trees} trees x {depth}, budget {budget:g}"
     if kind in OTHERS and not importlib.util.find_spec(OTHERS[kind]):
-        print(f"  {name:20s} {kind:9s} is not installed")
+        skipped("strategic", what, f"{kind} is not installed")
         return
     table, model = table_of(name), make_model(kind, trees)
     (model[-1] if hasattr(model, "steps") else model).set_params(max_depth=depth)
@@ -212,17 +212,19 @@ def _closed(
     solver = solver_of(Asked(model, rejected, 1), say(table, A), budget)
     assert isinstance(solver, TreeSolver)
     solver.cheapest(np.arange(1), budget, 1)  # compiles
-    exact, able, seconds = 0, 0, []
-    for i in range(len(rejected)):
-        start = time.perf_counter()
-        _, upper, closed, _ = solver.cheapest(np.array([i]), budget, 20_000)
-        seconds.append(time.perf_counter() - start)
-        exact, able = exact + int(closed[0]), able + int(np.isfinite(upper[0]))
-    leaves = solver.cells.forest.leaf_value.size
-    print(
-        f"  {name:20s} {kind:9s} {leaves:6d} leaves: exact {exact} of {len(rejected)}, can {able}, "
-        f"median {1e3 * np.median(seconds):.0f} ms, slowest {max(seconds):.2f} s",
-        flush=True,
+    runs = [
+        timed(lambda i=i: solver.cheapest(np.array([i]), budget, 20_000))
+        for i in range(len(rejected))
+    ]
+    exact = sum(int(run.result[2][0]) for run in runs)
+    able = sum(int(np.isfinite(run.result[1][0])) for run in runs)
+    seconds = Times(tuple(run.value for run in runs), "median")
+    growth(
+        "strategic",
+        what,
+        {solver.cells.forest.leaf_value.size: seconds},
+        size="leaves",
+        note=f"exact {exact} of {len(rejected)}, can {able}, slowest {max(seconds.turns):.2f} s",
     )
 
 

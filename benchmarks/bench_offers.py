@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
+from ledger import Times, compare, skipped, timed
 from scipy.stats import ttest_ind
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.isotonic import IsotonicRegression
@@ -85,19 +85,16 @@ def next_offer() -> None:
         }
         for name, share in chosen.items():
             found.setdefault(name, []).append(1 - market.value(share) / best)
-    mean = {name: float(np.mean(regrets)) for name, regrets in found.items()}
-    print(f"1. next offer from 5 x 20 rows, {MARKETS} markets: regret, ratio to the A/B winner")
-    for name, regret in mean.items():
-        print(f"{name:>26} {regret:7.3f} {regret / mean['A/B winner']:6.2f}")
-    told("isotonic / A/B winner", mean["isotonic winner"] / mean["A/B winner"], 1.0)
-    plugged = mean["design_contract, plug-in"]
-    told("isotonic / plug-in", mean["isotonic winner"] / plugged, 0.5)
-    gap = mean_interval(np.subtract(found["design_contract, plug-in"], found["isotonic winner"]))
-    print(f"   plug-in minus isotonic {gap.estimate:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]")
-
-
-def told(name: str, measured: float, bar: float) -> None:
-    print(f"   {name}: {measured:.3f}, bar {bar:g}: {'met' if measured <= bar else 'NOT met'}")
+    own = {name: found.pop(name) for name in ("isotonic winner", "safe")}
+    bars = {"A/B winner": 1.0, "design_contract, plug-in": 2.0}
+    for name, theirs in found.items():
+        for way, regrets in own.items():
+            gap = mean_interval(np.subtract(theirs, regrets))
+            compare("principal", f"regret of the next offer from 5 x 20 rows, {way}", regrets,
+                    theirs, against=name, unit="regret",
+                    bar=bars.get(name) if way == "isotonic winner" else None,
+                    note=f"gain {gap.estimate:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}], "
+                    f"{MARKETS} markets")  # fmt: skip
 
 
 def ucb(seed: int, rounds: int) -> float:
@@ -118,18 +115,18 @@ def ucb(seed: int, rounds: int) -> float:
 
 
 def planned(rounds: int = 300) -> None:
-    print(f"\n2. {rounds} rounds, {MARKETS} markets: regret")
     bars = {"best": 0.92, "spiteful": 0.92, "hedge": 1.1, "drift": 1.1}
     for seller, bar in bars.items():
         rows = [plan_row(seller, rounds, [seed, 0]) for seed in range(MARKETS)]
-        names = ("ab", "tried", "planner")
-        ab, tried, plan = (float(np.mean([row[name] for row in rows])) for name in names)
-        print(f"{seller:>12}: A/B winner {ab:.3f}, tried offers {tried:.3f}, planner {plan:.3f}")
+        ab, tried, plan = ([row[name] for row in rows] for name in ("ab", "tried", "planner"))
+        what = f"regret of the planner, {rounds} rounds, {MARKETS} markets, seller: {seller}"
+        others = {"the A/B winner": (ab, 0.85 if seller == "best" else None),
+                  "Thompson on tried offers": (tried, bar)}  # fmt: skip
         if seller == "best":
-            other = np.mean([ucb(seed, rounds) for seed in range(MARKETS)])
-            print(f"{'':>14}UCB on tried offers {other:.3f}")
-            told("planner / A/B winner, best response", plan / ab, 0.85)
-        told(f"planner / tried offers, {seller}", plan / tried, bar)
+            others["UCB on tried offers"] = ([ucb(seed, rounds) for seed in range(MARKETS)], None)
+        for name, (regrets, most) in others.items():
+            compare("principal", what, plan, regrets, against=name, unit="regret",
+                    bar=1 / most if most else None)  # fmt: skip
 
 
 def adversary(rounds: int = 1000) -> None:
@@ -141,29 +138,25 @@ def adversary(rounds: int = 1000) -> None:
     guarded = UnbiasedForecaster(2, events=[HALF], base=base, horizon=rounds, random_state=0)
     forecast(guarded, "threshold", rounds, 0)
     bias = float(guarded.bias_report()["alpha"].sum())
-    print(f"\n3. adversary: bias {alone:.3f} alone, {bias:.3f} guarded")
-    told("bias guarded / alone", bias / alone, 0.1)
+    compare("principal", "bias of a guarded recent average against an adversary", bias, alone,
+            against="the average alone", unit="bias", bar=10)  # fmt: skip
 
 
 def flu() -> None:
+    what = "log loss of a guarded recent average, flu trends in the order of the file"
     try:
         scores = {name: flu_run("file", name, 0) for name in ("unbiased", "guarded recent average")}
     except DataUnavailableError:
-        print("   flu trends: set COUNTERPLAY_DATA to a folder with the FluSight data")
+        skipped("principal", what, "set COUNTERPLAY_DATA to a folder with the FluSight data")
         return
-    losses = [scores[name]["log_loss"] for name in scores]
-    print(f"   flu trends, order of the file: log loss {losses[0]:.3f} without a base, "
-          f"{losses[1]:.3f} guarded")  # fmt: skip
-    told("log loss guarded / no base", losses[1] / losses[0], 0.85)
+    alone, guarded = (scores[name]["log_loss"] for name in scores)
+    compare("principal", what, guarded, alone, against="no base", unit="log loss", bar=1 / 0.85)
 
 
-def seconds(work: Callable[[], object], repeats: int = 1) -> float:
+def seconds(work: Callable[[], object], repeats: int = 1) -> Times:
     """Processor time of one call, after one that warms up."""
     work()
-    begin = time.process_time()
-    for _ in range(repeats):
-        work()
-    return (time.process_time() - begin) / repeats
+    return timed(lambda: [work() for _ in range(repeats)], cpu=True).each(repeats)
 
 
 def speed() -> None:
@@ -173,22 +166,21 @@ def speed() -> None:
     fit = seconds(lambda: fit_game(log))
     forest = RandomForestRegressor(10, random_state=0)
     fitted = seconds(lambda: forest.fit(share[:, None], log["outcome"]))
-    print(f"\n4. fit of 100,000 rows: {fit:.2f} s; a forest of ten trees: {fitted:.2f} s")
-    told("fit / forest", fit / fitted, 1.0)
+    compare("principal", "fit_game of 100,000 rows", fit, fitted, against="a forest of ten trees",
+            package="scikit-learn", bar=1.0)  # fmt: skip
     some, outcome = share[:2000], np.asarray(log["outcome"][:2000])
     band = seconds(lambda: response_band(some, outcome), 3)
     forty = [outcome[np.floor(100 * some) == k] for k in range(10, 50)]
     tests = seconds(lambda: [ttest_ind(a, b) for a in forty for b in forty], 1)
-    print(f"   band of 2,000 rows and 40 groups: {band:.3f} s; all pairwise t-tests: {tests:.3f} s")
-    told("band / pairwise tests", band / tests, 1.0)
+    compare("principal", "band of 2,000 rows and 40 groups", band, tests,
+            against="all pairwise t-tests", package="scipy", bar=1.0)  # fmt: skip
     revenue = 300 * rng.lognormal(0, 0.5, 100)
     plan = fit_game({"offer": ROWS, "outcome": revenue}).planner(2100)
     step = seconds(lambda: plan.observe(plan.act(), 300.0), 1000)
     means = np.array([revenue[s == ROWS].mean() for s in SHARES])
     reference = seconds(lambda: IsotonicRegression().fit(SHARES, means).predict(SHARES), 300)
-    print(f"   a step of the planner: {1000 * step:.2f} ms; one isotonic regression of "
-          f"scikit-learn on its arms: {1000 * reference:.2f} ms")  # fmt: skip
-    told("planner step / isotonic regression", step / reference, 2.0)
+    compare("principal", "a step of the planner", step, reference, package="scikit-learn",
+            against="one isotonic regression of its arms", bar=1 / 2)  # fmt: skip
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, in_turns, timed
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -29,17 +30,9 @@ ROWS, WIDTH, BLOCKS = 1_000_000, 20, 1000
 PIECE = 50_000
 
 
-def seconds(call: Callable[[], Any]) -> float:
+def seconds(call: Callable[[], Any]) -> Times:
     """Return the CPU time of a call."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
-def ratio(first: Callable[[], Any], second: Callable[[], Any], turns: int = 5) -> str:
-    """Return the median ratio of the times of two calls that take turns."""
-    found = sorted(seconds(first) / seconds(second) for _ in range(turns))
-    return f"{found[turns // 2]:.2f} ({found[0]:.2f} to {found[-1]:.2f})"
+    return timed(call, cpu=True)
 
 
 def drawn(n: int, dtype: str = "float32") -> tuple[Any, Any]:
@@ -63,11 +56,12 @@ def plain_votes(base: Any, X: Any, y: Any, test: Any, blocks: int) -> Any:
 
 def path_lines(n: int = 100_000, blocks: int = 250) -> None:
     X, y = drawn(n, "float64")
-    print(f"any rows with certificates / bare loop over raw bytes, {n} rows, {blocks} blocks:")
     for name, base in (("1-NN", NearestRow()), ("LR", LogisticRegression())):
         guard = PartitionClassifier(base, blocks, check=False)
         ours = partial(fitted_votes, guard, X, y, X[:200])
-        print(f"  {name:6} {ratio(ours, partial(plain_votes, base, X, y, X[:200], blocks))}")
+        plain = partial(plain_votes, base, X, y, X[:200], blocks)
+        compare("poisoning", f"any rows with certificates, {name}, {n} rows, {blocks} blocks",
+                *in_turns(ours, plain, 5), against="a bare loop over raw bytes")  # fmt: skip
 
 
 def fitted_votes(guard: PartitionClassifier, X: Any, y: Any, test: Any) -> Any:
@@ -85,9 +79,9 @@ def hash_lines() -> None:
         for i in range(0, len(rows), PIECE):
             row_digests(encode_rows(schema.cast(rows[i : i + PIECE])))
 
-    print(f"encode and hash {ROWS} rows of {WIDTH} floats: {seconds(lambda: hashed(X)):.1f} s CPU, "
-          f"{ROWS} texts of 80 characters: {seconds(lambda: hashed(texts)):.1f} s "
-          "(wanted: 5 each)")  # fmt: skip
+    for name, rows in ((f"rows of {WIDTH} floats", X), ("texts of 80 characters", texts)):
+        spent = seconds(lambda rows=rows: hashed(rows))
+        growth("poisoning", f"encode and hash {name}", {ROWS: spent}, size="rows", bar=5.0)
 
 
 class Memory:
@@ -120,15 +114,23 @@ def million_line(dtype: str) -> None:
     with Memory() as memory:
         fit = seconds(lambda: guard.fit(X, y))
     above, data = memory.peak - memory.start, X.nbytes + y.nbytes
-    curve: list[Any] = []
-    vote = seconds(lambda: curve.append(guard.certified_accuracy(X[:10_000], y[:10_000])))
-    update = np.median([seconds(lambda: guard.update(X[:1], [1])) for _ in range(5)])
-    print(f"{ROWS} x {WIDTH} {dtype}, {BLOCKS} Gaussian NB: fit {fit:.1f} s CPU (wanted: 30), "
-          f"{above / 2**20:.0f} MiB above the data (wanted: 1024) = {above / data:.2f} times "
-          f"the data (wanted: 2)")  # fmt: skip
-    print(f"  10,000 points voted and certified in {vote:.1f} s, certified accuracy at 100 rows: "
-          f"{curve[0].at(100):.3f}; update of one row: 1/{fit / update:.0f} of the fit "
-          "(wanted: 1/200)")  # fmt: skip
+    vote = seconds(lambda: guard.certified_accuracy(X[:10_000], y[:10_000]))
+    update = timed(lambda: guard.update(X[:1], [1]), 5, how="median", cpu=True)
+    what = f"{BLOCKS} Gaussian naive Bayes, {WIDTH} columns, {dtype}"
+    growth("poisoning", f"fit of {what}", {ROWS: fit}, size="rows", bar=30.0)
+    growth(
+        "poisoning",
+        f"memory above the data, fit of {what}",
+        {ROWS: above / 2**20},
+        size="rows",
+        unit="MiB",
+        bar=1024,
+        note=f"{above / data:.2f} times the data",
+    )
+    growth("poisoning", f"10,000 points voted and certified, {what}", {ROWS: vote}, size="rows",
+           note=f"certified accuracy at 100 rows {vote.result.at(100):.3f}")  # fmt: skip
+    compare("poisoning", f"update of one row among {ROWS}, {what}", update, fit,
+            against="fitting again", bar=200)  # fmt: skip
 
 
 def main() -> None:

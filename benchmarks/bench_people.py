@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, skipped, timed
 
 from counterplay.elicitation import (
     PolytopeElicitor,
@@ -39,42 +39,54 @@ def main() -> None:
 
 def questions(people: int) -> None:
     """Questions, false recommendations and CPU seconds per question."""
-    print(f"{people} people, {ITEMS} items, {K} attributes, target 5 %; regret after the last one")
-    print(f"{'method':22} flips  questions  ratio  beyond 5 %  s/question")
-    methods: dict[str, Callable[..., tuple[int, int]]] = {
-        "PolytopeElicitor": _exact,
-        "credible stop": lambda *a: _ours("credible", *a),
-        "reliable stop": lambda *a: _ours("reliable", *a),
-        "BoTorch PairwiseGP": _botorch,
-        "choix, random pairs": _choix,
+    methods: dict[str, tuple[Callable[..., tuple[int, int]], str | None]] = {
+        "credible stop": (lambda *a: _ours("credible", *a), None),
+        "reliable stop": (lambda *a: _ours("reliable", *a), None),
+        "PolytopeElicitor": (_exact, "counterplay"),
+        "PairwiseGP": (_botorch, "botorch"),
+        "random pairs": (_choix, "choix"),
     }
-    needs = {"BoTorch PairwiseGP": "botorch", "choix, random pairs": "choix"}
     for flip in FLIPS:
-        base = 0.0
-        for name, method in methods.items():
-            if missing(needs.get(name)):
+        found: dict[str, tuple[float, float, float]] = {}
+        for name, (method, package) in methods.items():
+            what = f"{people} people, {ITEMS} items, {K} attributes, {flip:.0%} slips"
+            if missing(package, what):
                 continue
-            counts, false, start = [], 0, time.process_time()
-            for seed in range(people):
-                rng = np.random.default_rng(seed)
-                values, w = rng.random((ITEMS, K)), rng.dirichlet(np.ones(K))
-                asked, item = method(values, w, flip, seed)
-                counts.append(asked)
-                worth = values @ w
-                false += worth[item] < (1 - TARGET) * worth.max()
-            spent = (time.process_time() - start) / max(1, sum(counts))
-            median = float(np.median(counts))
-            base = base or median
-            print(f"{name:22} {flip:5.2f}  {median:9.1f}  {median / base:5.2f}  {false:10d}  "
-                  f"{spent:10.4f}")  # fmt: skip
-    missing("aprel")
+            spent = timed(lambda method=method, flip=flip: asked(method, flip, people), cpu=True)
+            counts, false = spent.result
+            found[name] = float(np.median(counts)), false, spent.value / max(1, sum(counts))
+        own = {name: found.pop(name) for name in ("credible stop", "reliable stop")}
+        for name, (median, false, seconds) in found.items():
+            for stop, (own_median, own_false, own_seconds) in own.items():
+                said = {"against": name, "package": methods[name][1]}
+                compare("elicitation", f"median questions, {stop}, {what}", own_median, median,
+                        unit="questions", **said)  # fmt: skip
+                compare("elicitation", f"recommendations beyond 5 %, {stop}, {what}", own_false,
+                        false, unit="people", **said)  # fmt: skip
+                compare("elicitation", f"a question, {stop}, {what}", own_seconds, seconds, **said)
+    missing("aprel", "questions to people who slip")
 
 
-def missing(package: str | None) -> bool:
+def asked(
+    method: Callable[..., tuple[int, int]], flip: float, people: int
+) -> tuple[list[int], int]:
+    """Questions of every person, and how many recommendations are beyond the target."""
+    counts, false = [], 0
+    for seed in range(people):
+        rng = np.random.default_rng(seed)
+        values, w = rng.random((ITEMS, K)), rng.dirichlet(np.ones(K))
+        n, item = method(values, w, flip, seed)
+        counts.append(n)
+        worth = values @ w
+        false += int(worth[item] < (1 - TARGET) * worth.max())
+    return counts, false
+
+
+def missing(package: str | None, what: str) -> bool:
     """Whether a neighbour is not installed; says so."""
     if package is None or importlib.util.find_spec(package) is not None:
         return False
-    print(f"{package} is not installed: skipped")
+    skipped("elicitation", what, f"{package} is not installed")
     return True
 
 
@@ -146,74 +158,89 @@ def panels() -> None:
     from counterplay.studies.elicitation.panels import _chances, _predicted, _split
     from counterplay.studies.elicitation.recorded import panel_of
 
+    what = "train tickets, hierarchical fit"
     try:
         train, test = _split(panel_of("train tickets"), 0)
     except DataUnavailableError as error:
-        print(f"panels skipped: {error!s:.100}")
+        skipped("elicitation", what, f"{error!s:.100}")
         return
-    start = time.process_time()
-    population = train.fit_population(random_state=0)
-    spent = time.process_time() - start
+    fit = timed(lambda: train.fit_population(random_state=0), cpu=True)
+    population = fit.result
     found = _predicted(population, train, test, 4)
     values, there, picked, _ = found.pop("truth")
     at = np.arange(len(picked))
-    print("\ntrain tickets, after 4 own choices: log loss, CPU seconds of the fit")
-    for method in ("pooled", "ridge", "hierarchical"):
-        loss = float(-np.log(found[method][at, picked]).mean())
-        told = f"{spent:.1f}" if method == "hierarchical" else ""
-        print(f"{method:22} {loss:.3f}  {told}")
-    if missing("xlogit"):
+
+    def log_loss(chances: Any) -> float:
+        return float(-np.log(chances[at, picked]).mean())
+
+    ours, loss = log_loss(found["hierarchical"]), f"{what}: log loss after 4 own choices"
+    for method in ("pooled", "ridge"):
+        compare("elicitation", loss, ours, log_loss(found[method]), against=f"{method} logit",
+                unit="log loss")  # fmt: skip
+    if missing("xlogit", what):
         return
     from xlogit import MixedLogit
 
     x, _, chosen = population._padded(train)
     n, m, _ = x.shape
-    model, start = MixedLogit(), time.process_time()
-    names = list(train.attributes)
-    model.fit(
-        X=x.reshape(n * m, -1), y=(np.arange(m)[None] == chosen[:, None]).ravel().astype(int),
-        varnames=names, alts=np.tile(np.arange(m), n), ids=np.repeat(np.arange(n), m),
-        panels=np.repeat(train.who, m), randvars=dict.fromkeys(names, "n"), n_draws=500, verbose=0,
+    model, names = MixedLogit(), list(train.attributes)
+    mixed = timed(
+        lambda: model.fit(
+            X=x.reshape(n * m, -1), y=(np.arange(m)[None] == chosen[:, None]).ravel().astype(int),
+            varnames=names, alts=np.tile(np.arange(m), n), ids=np.repeat(np.arange(n), m),
+            panels=np.repeat(train.who, m), randvars=dict.fromkeys(names, "n"), n_draws=500,
+            verbose=0,
+        ),
+        cpu=True,
     )  # fmt: skip
-    spent = time.process_time() - start
     k = len(names)
     rng = np.random.default_rng(0)
     tastes = model.coeff_[:k] + np.abs(model.coeff_[k : 2 * k]) * rng.standard_normal((500, k))
     tables = [_chances(values, there, np.tile(taste, (len(values), 1))) for taste in tastes]
-    loss = float(-np.log(np.mean(tables, axis=0)[at, picked]).mean())
-    print(f"{'xlogit MixedLogit':22} {loss:.3f}  {spent:.1f}   (no update by own choices)")
+    theirs = log_loss(np.mean(tables, axis=0))
+    compare("elicitation", f"{what}: time of the fit", fit, mixed, against="MixedLogit",
+            package="xlogit")  # fmt: skip
+    compare("elicitation", loss, ours, theirs, against="MixedLogit", package="xlogit",
+            unit="log loss", note="theirs has no update by own choices")  # fmt: skip
 
 
 def guard() -> None:
-    """Rounds per second, and harm above the budget on a stream of loans."""
-    print("\nrounds per second")
+    """A round of the live guard against river's Exp3."""
     for models in (10, 100):
-        print(f"{'guard':22} {models:4d} models  {rounds_per_second(models):,.0f}")
-        if not missing("river"):
-            print(f"{'river Exp3':22} {models:4d} models  {river_rounds_per_second(models):,.0f}")
+        what = f"a round of the live guard, {models} models"
+        ours = guard_round(models)
+        if importlib.util.find_spec("river") is None:
+            growth("tradeoff", "a round of the live guard", {models: ours}, size="models")
+            skipped("tradeoff", what, "river is not installed")
+        else:
+            compare("tradeoff", what, ours, exp3_round(models), against="Exp3", package="river")
 
 
-def rounds_per_second(models: int, rounds: int = 5000) -> float:
-    """Decisions and outcomes of the live guard per second."""
+def guard_round(models: int, rounds: int = 5000) -> Times:
+    """A decision and an outcome of the live guard."""
     budget = HarmBudget(0.1, 5.0)
     live: Any = ChampionChallenger(
         n_models=models, horizon=rounds, budget=budget, feedback="live", random_state=0
     )
-    start = time.process_time()
-    for _ in range(rounds):
-        live.observe(live.act().id, primary=0.2, secondary=0.05)
-    return rounds / (time.process_time() - start)
+
+    def run() -> None:
+        for _ in range(rounds):
+            live.observe(live.act().id, primary=0.2, secondary=0.05)
+
+    return timed(run, cpu=True).each(rounds)
 
 
-def river_rounds_per_second(models: int, rounds: int = 5000) -> float:
-    """Pulls and updates of river's Exp3 per second."""
+def exp3_round(models: int, rounds: int = 5000) -> Times:
+    """A pull and an update of river's Exp3."""
     from river import bandit
 
     policy, arms = bandit.Exp3(gamma=0.1, seed=0), list(range(models))
-    start = time.process_time()
-    for _ in range(rounds):
-        policy.update(policy.pull(arms), 0.8)
-    return rounds / (time.process_time() - start)
+
+    def run() -> None:
+        for _ in range(rounds):
+            policy.update(policy.pull(arms), 0.8)
+
+    return timed(run, cpu=True).each(rounds)
 
 
 if __name__ == "__main__":

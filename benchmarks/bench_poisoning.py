@@ -12,14 +12,13 @@ on many splits.
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from art_partitions import BLOCKS, DEFAULT, EPOCHS, art, ours, prepared
+from ledger import compare, growth, in_turns, skipped, timed
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -39,29 +38,8 @@ from counterplay.studies.poisoning.sources.data import pipeline, sent
 
 BUDGETS = (0, 1, 2, 5, 8, 10, 12, 15, 20)
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+ART = "ART DeepPartitionEnsemble"
 ART_SETTING = {"rate": 0.01, "penalty": 0.0, "smoothing": 0.2, "unit": 1}
-
-
-def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the CPU time of a call (all threads) and its result."""
-    start = time.process_time()
-    result = call()
-    return time.process_time() - start, result
-
-
-class Ratio:
-    """Times of one thing over times of another, measured in turns."""
-
-    def __init__(self, first: Callable[[], Any], second: Callable[[], Any], turns: int) -> None:
-        found = []
-        for _ in range(turns):
-            above, self.first = seconds(first)
-            below, self.second = seconds(second)
-            found.append(above / below)
-        self.median, self.low, self.high = float(np.median(found)), min(found), max(found)
-
-    def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
 def digits(seed: int = 0) -> tuple[Any, Any, Any, Any]:
@@ -85,31 +63,33 @@ def partition_lines(data: tuple[Any, Any, Any, Any], turns: int = 7) -> None:
         return ours(data, DEFAULT)
 
     networks()  # compile
-    print(f"digits, {BLOCKS} blocks, {EPOCHS} epochs: fit + predict + certify")
-    print(f"{'':30}{'time / our networks':>24}  certified accuracy at {BUDGETS}")
+    what = f"{BLOCKS} networks in one batch on digits, {EPOCHS} epochs"
     lines = {
         "nearest row (default)": lambda: guarded(None, BLOCKS, 1, data),
         "KNeighborsClassifier(1)": lambda: guarded(KNeighborsClassifier(1), BLOCKS, 1, data),
         "finite aggregation d=4, 1-NN": lambda: guarded(None, BLOCKS, 4, data),
         "logistic (DPA)": lambda: guarded(LOGISTIC, BLOCKS, 1, data),
         "logistic, run-off": lambda: guarded(LOGISTIC, BLOCKS, 1, data, "runoff"),
-        "ART DeepPartitionEnsemble": lambda: art(data, ART_SETTING),
+        ART: lambda: art(data, ART_SETTING),
     }
-    print_line("our networks", "1", networks())
     for name, call in lines.items():
         try:
-            ratio = Ratio(call, networks, turns)
-            print_line(name, str(ratio), ratio.first)
+            mine, theirs = in_turns(networks, call, turns)
         except ImportError as error:
-            print(f"skipped {name}: {error}")
-    print("wanted: ART at least 10, and not above our networks at 5")
+            skipped("poisoning", what, f"{name}: {error}")
+            continue
+        package = "adversarial-robustness-toolbox" if name == ART else "counterplay"
+        compare("poisoning", f"{what}: fit, predict and certify", mine, theirs, against=name,
+                package=package, bar=10 if name == ART else None)  # fmt: skip
+        curves = [" ".join(f"{run.result.at(t):.3f}" for t in BUDGETS) for run in (mine, theirs)]
+        compare("poisoning", f"{what}: certified accuracy at 5 planted rows", mine.result.at(5),
+                theirs.result.at(5), against=name, package=package, unit="accuracy", more=True,
+                bar=1.0 if name == ART else None,
+                note=f"at {BUDGETS} rows {curves[0]} against {curves[1]}")  # fmt: skip
     guard = PartitionClassifier(None, BLOCKS).fit(prepared(data[0], 0), data[2])
-    empty = empty_under_arts_hash(prepared(data[0], 0))
-    print(f"empty blocks: ours {guard.n_empty_}, ART's default hash {empty}")
-
-
-def print_line(name: str, ratio: str, result: CertifiedAccuracy) -> None:
-    print(f"{name:30}{ratio:>24}  {' '.join(f'{result.at(t):.3f}' for t in BUDGETS)}")
+    compare("poisoning", f"empty blocks of {BLOCKS} on digits", float(guard.n_empty_),
+            float(empty_under_arts_hash(prepared(data[0], 0))), against="ART's default hash",
+            package="adversarial-robustness-toolbox", unit="blocks")  # fmt: skip
 
 
 def aggregation_lines(blocks: int = 25, spread: int = 16, splits: int = 5) -> None:
@@ -120,16 +100,19 @@ def aggregation_lines(blocks: int = 25, spread: int = 16, splits: int = 5) -> No
         "run-off": lambda data: guarded(tree, blocks, 1, data, "runoff"),
         "both": lambda data: guarded(tree, blocks, spread, data, "runoff"),
     }
-    print(f"{blocks} blocks of trees, gain over the plain vote, mean of {splits} splits, t = 0..8:")
     for name, call in sharper.items():
-        gains, work = [], []
+        curves, work = [], []
         for seed in range(splits):
             data = digits(seed)
-            ratio = Ratio(partial(call, data), partial(guarded, tree, blocks, 1, data), 1)
-            gains.append([ratio.first.at(t) - ratio.second.at(t) for t in range(9)])
-            work.append(ratio.median)
-        cells = " ".join(f"{g:+.3f}" for g in np.mean(gains, axis=0))
-        print(f"  {name:28} {cells}, for {np.mean(work):.1f} times the time")
+            pair = in_turns(partial(call, data), partial(guarded, tree, blocks, 1, data), 1)
+            curves.append([[run.result.at(t) for t in range(9)] for run in pair])
+            work.append(pair[0].value / pair[1].value)
+        sharp, plain = np.mean(curves, axis=0)
+        cells = " ".join(f"{g:+.3f}" for g in sharp - plain)
+        compare("poisoning", f"{name} of {blocks} trees, certified accuracy at 0 to 8 rows, "
+                f"{splits} splits", sharp.mean(), plain.mean(), against="the plain vote (DPA)",
+                unit="accuracy", more=True,
+                note=f"gains {cells}, for {np.mean(work):.1f} times the time")  # fmt: skip
 
 
 def dyadic_line(m: int = 1_000_000, turns: int = 5) -> None:
@@ -138,12 +121,13 @@ def dyadic_line(m: int = 1_000_000, turns: int = 5) -> None:
     X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     y = (X @ [np.cos(1.2), np.sin(1.2)] >= 0.1).astype(np.uint8)
     DyadicDirectionLearner().fit(X[:2000], y[:2000])  # compile
-    ratio = Ratio(
+    pair = in_turns(
         lambda: DyadicDirectionLearner().fit(X, y),
         lambda: X[np.argsort(X[:, 0], kind="stable")],
         turns,
     )
-    print(f"dyadic learner, m = {m}: {ratio} sorts of the rows (wanted: at most 5)")
+    compare("poisoning", f"dyadic learner, {m} rows", *pair, against="one sort of the rows",
+            package="numpy", bar=1 / 5)  # fmt: skip
 
 
 def svm_line() -> None:
@@ -151,23 +135,25 @@ def svm_line() -> None:
     w = rng.normal(size=50)
     X = rng.normal(size=(101, 50))
     y = (X @ w >= 0).astype(int)
-    ratio = Ratio(
+    exact, libsvm = in_turns(
         lambda: HardMarginSVM().fit(X, y),
         lambda: SVC(kernel="linear", C=1e8, tol=1e-8).fit(X, y),
         9,
     )
-    model, other = ratio.first, ratio.second
+    model, other = exact.result, libsvm.result
     loss = 1 - 1 / np.linalg.norm(other.coef_) / model.margin_
-    print(f"exact SVM / libsvm at C=1e8: {ratio} of the time, libsvm's margin off by "
-          f"{loss:+.1e}, ours by {model.gap_:.0e}")  # fmt: skip
+    compare("poisoning", "exact hard-margin SVM, 101 x 50", exact, libsvm,
+            against="libsvm at C=1e8", package="scikit-learn",
+            note=f"libsvm's margin is off by {loss:+.1e}, ours by {model.gap_:.0e}")  # fmt: skip
 
 
 def account_line(accounts: int = 3, rows: int = 20) -> None:
     """Certified accuracy against accounts that send many rows: blocks by account and by row."""
+    what = f"certified accuracy on SMS, {accounts} accounts of {rows} rows, blocks by account"
     try:
         data = sent("sms", 0)
     except CounterplayError as error:
-        print(f"skipped blocks by account: {error}")
+        skipped("poisoning", what, str(error).splitlines()[0])
         return
     values = []
     for owners in (None, data.sources[data.train]):
@@ -175,8 +161,8 @@ def account_line(accounts: int = 3, rows: int = 20) -> None:
         guard.fit(data.rows(data.train), data.y[data.train], sources=owners)
         curve = guard.certified_accuracy(data.rows(data.test), data.y[data.test])
         values.append(curve.at(accounts if owners is not None else accounts * rows))
-    print(f"SMS, {accounts} accounts of {rows} rows: certified {values[1]:.3f} by account, "
-          f"{values[0]:.3f} by row (DPA); wanted: at least 0.9 apart")  # fmt: skip
+    compare("poisoning", what, values[1], values[0], against="blocks by row (DPA)",
+            unit="accuracy", more=True, note="wanted: at least 0.9 apart")  # fmt: skip
 
 
 def halving_line(turns: int = 3) -> None:
@@ -192,11 +178,13 @@ def halving_line(turns: int = 3) -> None:
         goal = Goal.of("accuracy", trial.classes)
         return {count: trial.exact(count, 10, goal)[1] for count in counts}
 
-    ratio = Ratio(halving, grid, turns)
-    regret = max(ratio.second.values()) - ratio.second[ratio.first.best]
-    share = ratio.first.ensembles_fitted / ratio.first.n_candidates
-    print(f"halving / grid of {len(counts)}: {ratio} of the time, {share:.2f} of the fits, regret "
-          f"{regret:.4f} (wanted: time at most 0.5)")  # fmt: skip
+    pair = in_turns(halving, grid, turns)
+    chosen, values = pair[0].result, pair[1].result
+    regret = max(values.values()) - values[chosen.best]
+    share = chosen.ensembles_fitted / chosen.n_candidates
+    compare("poisoning", f"choice among {len(counts)} numbers of blocks by halving", *pair,
+            against="the grid", bar=2,
+            note=f"{share:.2f} of the fits, regret {regret:.4f}")  # fmt: skip
 
 
 def collective_line(blocks: int = 100, n: int = 1000, classes: int = 10, parts: int = 20) -> None:
@@ -215,10 +203,13 @@ def collective_line(blocks: int = 100, n: int = 1000, classes: int = 10, parts: 
         game = Collective.of("accuracy", ballots, 0, parts)
         return game.certified(low, game.attained(low), "linear")
 
-    took, (certified, attained) = seconds(bound)
-    print(f"collective bound, {blocks} blocks, {n} rows, {classes} classes, {parts} touched: "
-          f"{took:.2f} s (wanted: below 2); per decision {low:.3f}, together {certified:.3f}, "
-          f"attained {attained:.3f}")  # fmt: skip
+    spent = timed(bound, cpu=True)
+    certified, attained = spent.result
+    what = f"collective bound, {blocks} blocks, {classes} classes, {parts} touched"
+    growth("poisoning", what, {n: spent}, size="rows", bar=2.0)
+    compare("poisoning", f"{what}: certified accuracy together", certified, low,
+            against="per decision", unit="accuracy", more=True,
+            note=f"attained {attained:.3f}")  # fmt: skip
 
 
 def main() -> None:

@@ -10,10 +10,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import numpy as np
+from ledger import compare, growth, timed
 from scipy.optimize import linprog
 
 from counterplay.errors import InvalidInputError
@@ -33,20 +31,8 @@ from counterplay.principal.lab import NetCalibratedForecaster, obedience_lp, sol
 ROUNDS = 1500
 
 
-def timed(call: Callable[[], object], repeats: int = 1) -> float:
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.process_time()
-        call()
-        best = min(best, time.process_time() - begin)
-    return best
-
-
 def forecaster() -> None:
-    print("1. forecaster, 3 actions, 5 benchmark policies, 63 events")
-    print(
-        f"{'states':>7} {'ms/round':>9} {'points/round':>13} {'net events':>14}  full calibration"
-    )
+    curve, told = {}, []
     for n in (2, 5, 10, 20, 35, 50):
         game = random_contract_game(3, n, random_state=0)
         oracle = LinearContractOracle(game, np.linspace(0.1, 0.9, 5), beta=0.1, delta=0.1)
@@ -56,20 +42,21 @@ def forecaster() -> None:
         agent = FollowRecommendation()
         play(mechanism, RepeatedContract(game, agent, states[:30]))
         whole = RepeatedContract(game, agent, states)
-        spent = timed(lambda m=mechanism, g=whole: play(m, g))
-        evaluations = mechanism.forecaster_.certificate().evaluations
+        curve[n] = timed(lambda m=mechanism, g=whole: play(m, g), cpu=True).each(ROUNDS)
         try:
             NetCalibratedForecaster(n, eta=0.1).predict_one()
-            verdict = "runs"
         except InvalidInputError:
-            verdict = "refused by size"
-        ms = 1000 * spent / ROUNDS
-        print(f"{n:>7} {ms:>9.3f} {evaluations:>13.2f} {net_events(n, 0.1):>14.3g}  {verdict}")
+            told.append(f"{n}: {net_events(n, 0.1):.2g}")
+    growth(
+        "principal",
+        "a round of the forecaster, 3 actions, 5 policies, 63 events",
+        curve,
+        size="states",
+        note=f"full calibration is refused, events it needs by states: {', '.join(told)}",
+    )
 
 
 def minimax() -> None:
-    print("\n2. minimax step, gap 0.05, random piecewise constant gains")
-    print(f"{'states':>7} {'cutting planes':>15} {'Hedge':>9} {'ratio':>7}")
     for n in (3, 5, 10):
         rng = np.random.default_rng(n)
         planes, centre = rng.normal(size=(12, n)), rng.dirichlet(np.ones(n))
@@ -79,11 +66,13 @@ def minimax() -> None:
             return j[(p @ (x - c)) > 0].sum(axis=0)
 
         solve_minimax(gain, n, 0.05)
-        ours = timed(lambda g=gain, k=n: solve_minimax(g, k, 0.05), 3)
+        ours = timed(lambda g=gain, k=n: solve_minimax(g, k, 0.05), 3, cpu=True)
         hedge = timed(
-            lambda g=gain, k=n: solve_minimax(g, k, 0.05, method="hedge", max_evaluations=4000)
+            lambda g=gain, k=n: solve_minimax(g, k, 0.05, method="hedge", max_evaluations=4000),
+            cpu=True,
         )
-        print(f"{n:>7} {1000 * ours:>12.2f} ms {1000 * hedge:>6.0f} ms {hedge / ours:>7.0f}")
+        compare("principal", f"minimax step by cutting planes, {n} states, gap 0.05", ours, hedge,
+                against="the textbook Hedge loop", package="numpy")  # fmt: skip
 
 
 def loop_built(u: np.ndarray, v: np.ndarray, prior: np.ndarray) -> float:
@@ -107,22 +96,19 @@ def loop_built(u: np.ndarray, v: np.ndarray, prior: np.ndarray) -> float:
 
 
 def obedience() -> None:
-    print("\n3. obedience program")
-    print(f"{'size':>9} {'sparse':>10} {'loop-built':>11} {'ratio':>6} {'same value':>11}")
     for m, n in ((50, 20), (200, 20)):
         rng = np.random.default_rng(0)
         u, v, prior = rng.random((n, m)), rng.random((n, m)), rng.dirichlet(np.ones(m))
-        ours = timed(lambda a=u, b=v, c=prior: obedience_lp(a, b, c), 3)
-        value = obedience_lp(u, v, prior).value
-        found: list[float] = []
-        theirs = timed(lambda a=u, b=v, c=prior, f=found: f.append(loop_built(a, b, c)))
-        same = abs(found[0] - value) < 1e-7
-        print(f"{m:>4}x{n:<4} {ours:>8.3f} s {theirs:>9.3f} s {theirs / ours:>6.1f} {same!s:>11}")
+        ours = timed(lambda a=u, b=v, c=prior: obedience_lp(a, b, c), 3, cpu=True)
+        theirs = timed(lambda a=u, b=v, c=prior: loop_built(a, b, c), cpu=True)
+        same = abs(theirs.result - ours.result.value) < 1e-7
+        compare("principal", f"obedience program, {m} states x {n} strategies", ours, theirs,
+                against="built by loops, SciPy's default solver", package="scipy",
+                note="same value" if same else "ANOTHER value")  # fmt: skip
 
 
 def oracle() -> None:
-    print("\n4. persuasion oracle, time per forecast")
-    print(f"{'strategies':>11} {'us/forecast':>12}")
+    curve = {}
     for n in (4, 16, 60):
         slopes = np.linspace(-1, 1, n)
         edges = np.linspace(0, 1, n + 1)[1:-1]
@@ -134,8 +120,9 @@ def oracle() -> None:
         priors = np.random.default_rng(0).random(4000).tolist()
         for mu in priors:
             rule._locate(mu)
-        spent = timed(lambda r=rule, p=priors: [r._locate(mu) for mu in p], 3)
-        print(f"{n:>11} {1e6 * spent / len(priors):>12.2f}")
+        spent = timed(lambda r=rule, p=priors: [r._locate(mu) for mu in p], 3, cpu=True)
+        curve[n] = spent.each(len(priors))
+    growth("principal", "persuasion oracle, one forecast", curve, size="strategies")
 
 
 def main() -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import time
 from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from bench_defection import AGENTS, digits
+from ledger import Times, compare, skipped, timed
 
 from counterplay.core.draws import run_keys
 from counterplay.federated import (
@@ -33,15 +32,10 @@ from counterplay.studies.defection.sampling import HuberWorld, SampleOnly
 ROUNDS = 100
 
 
-def median_time(call: Callable[[], Any], repeats: int = 5) -> float:
+def median_time(call: Callable[[], Any], repeats: int = 5) -> Times:
     """Median seconds of a call, after a first one that does not count."""
     call()
-    found = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - began)
-    return float(np.median(found))
+    return timed(call, repeats, how="median")
 
 
 def a_round() -> None:
@@ -53,18 +47,18 @@ def a_round() -> None:
     federation = Federation(model, Sites.from_agents(X, y, owner), eps=0.0)
     options: dict[str, Any] = {"step_size": 0.1, "rounds": ROUNDS}
     for name, rule in {"FedAvg": FedAvg(), "SafeStep": SafeStep(0.02, cap=0.2)}.items():
-        ours = median_time(partial(train, parties, rule, random_state=0, **options))
-        engine = median_time(partial(federation.train, rule, run_keys(0, 1), **options))
-        print(
-            f"a round of {AGENTS} parties, {name:<9} train {1e3 * ours / ROUNDS:6.2f} ms, batched "
-            f"engine {1e3 * engine / ROUNDS:6.2f} ms, ratio {ours / engine:5.2f} (bar 2.0)"
-        )
+        ours = median_time(lambda rule=rule: train(parties, rule, random_state=0, **options))
+        engine = median_time(lambda rule=rule: federation.train(rule, run_keys(0, 1), **options))
+        compare("defection", f"a round of {AGENTS} parties asked one by one, {name}",
+                ours.each(ROUNDS), engine.each(ROUNDS), against="our batched engine",
+                bar=1 / 2)  # fmt: skip
 
 
 def against_flower(rounds: int = 20) -> None:
     """The same clients and rounds under Flower's FedAvg and under our strategy."""
+    what = f"a round of our Flower strategy, the same {AGENTS} clients on one grid"
     if not find_spec("flwr"):
-        print("flwr is not installed: Flower's FedAvg skipped")
+        skipped("defection", what, "flwr is not installed")
         return
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
     from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
@@ -88,17 +82,15 @@ def against_flower(rounds: int = 20) -> None:
         content = {"arrays": ArrayRecord([w[0]]), "metrics": metrics}
         return Message(RecordDict(content), reply_to=message)
 
-    def run(make: Callable[[], Any]) -> float:
+    def run(make: Callable[[], Any]) -> Times:
         grid = InProcessGrid(client, AGENTS)
         first = ArrayRecord([start])
-        return median_time(lambda: make().start(grid, first, num_rounds=rounds))
+        return median_time(lambda: make().start(grid, first, num_rounds=rounds)).each(rounds)
 
     theirs = run(lambda: FlowerFedAvg(fraction_evaluate=0.0, min_available_nodes=AGENTS))
     ours = run(lambda: RuleStrategy(FedAvg(), step_size=0.5, min_available_nodes=AGENTS))
-    print(
-        f"the same clients on one grid: Flower's FedAvg {1e3 * theirs / rounds:.2f} ms per round, "
-        f"our strategy {1e3 * ours / rounds:.2f} ms, ratio {ours / theirs:.2f} (bar 1.2)"
-    )
+    compare("defection", what, ours, theirs, against="Flower's FedAvg", package="flwr",
+            bar=1 / 1.2)  # fmt: skip
 
 
 def verdicts(replicates: int) -> None:
@@ -123,14 +115,14 @@ def verdicts(replicates: int) -> None:
                     stayed = [run.final[p] for p in run.final if p not in run.left]
                     claims[name] += 1
                     false[name] += max(stayed, default=0.0) > world.eps + 2 * world.delta + 1e-9
-    full = np.median(used[1.0])
     for fraction, bar in ((0.25, 0.4), (0.5, 0.65)):
-        share = np.median(used[fraction]) / full
-        print(
-            f"answers until truly converged, fraction {fraction}: {share:.2f} of full (bar {bar})"
-        )
-    for name in claims:
-        print(f"false 'converged', {name}: {false[name]} of {claims[name]} claims")
+        compare("defection", f"answers until truly converged, a share of {fraction} asked",
+                float(np.median(used[fraction])), float(np.median(used[1.0])), unit="answers",
+                against="asking everybody", bar=1 / bar)  # fmt: skip
+    share = {name: false[name] / max(claims[name], 1) for name in claims}
+    compare("defection", "claims of convergence that are false, with cuts", share["cuts"],
+            share["sample alone"], against="a verdict from the sample alone", unit="of the claims",
+            note=f"{claims['cuts']} and {claims['sample alone']} claims")  # fmt: skip
 
 
 def main() -> None:

@@ -5,12 +5,11 @@ Run with ``python benchmarks/bench_strategic.py``. strategic-ml is compared if i
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ledger import Times, compare, growth, skipped, timed
 from sklearn.linear_model import LogisticRegression
 from strategic_ml_peer import strategic_ml_hinge
 
@@ -26,18 +25,6 @@ from counterplay.strategic import (
 )
 from counterplay.strategic.lab import UnionSamplingLearner
 
-Job = Callable[[], Any]
-
-
-def best_of(job: Job, repeats: int = 3) -> tuple[float, Any]:
-    """Return the fastest time and the last result."""
-    times, result = [], None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = job()
-        times.append(time.perf_counter() - start)
-    return min(times), result
-
 
 def union_sampling() -> None:
     rng = np.random.default_rng(0)
@@ -47,18 +34,18 @@ def union_sampling() -> None:
     people = Agents.from_target(rules, rng.normal(size=(T, d)), radius=radius, target=17)
     warm = Applicants(people.take(np.arange(1000)), "features_after")
     play(UnionSamplingLearner(rules, random_state=0), warm, fast=True)
-    fast, _ = best_of(
+    fast = timed(
         lambda: play(
             UnionSamplingLearner(rules, random_state=0),
             Applicants(people, "features_after"),
             fast=True,
-        )
+        ),
+        3,
     )
-    slow, left = best_of(lambda: plain_union_sampling(rules, people, 0), 1)
-    print(f"union sampling, {n} rules, {T:,} rounds")
-    print(f"  block-wise (fast=True)       {fast:8.3f} s")
-    print(f"  plain loop over rounds       {slow:8.3f} s   {slow / fast:6.1f}x slower (bar: 20)")
-    print(f"  rules left after the plain loop: {left}")
+    slow = timed(lambda: plain_union_sampling(rules, people, 0))
+    compare("strategic", f"union sampling in blocks, {n} rules, {T:,} rounds", fast, slow,
+            against="a plain loop over rounds", package="numpy", bar=20,
+            note=f"{slow.result} rules left after the plain loop")  # fmt: skip
 
 
 def plain_union_sampling(rules: LinearClass, people: Agents, seed: int) -> int:
@@ -86,13 +73,13 @@ def losses() -> None:
     people = Agents(X=X, y=rng.integers(0, 2, size=m), radius=radius)
     people.take(np.arange(1000)).losses(rules)
     weights = np.ascontiguousarray(rules.weights.T)
-    product, _ = best_of(lambda: X @ weights)
-    ours, _ = best_of(lambda: people.losses(rules))
-    naive, _ = best_of(lambda: (rules.distances(X) <= radius[:, None]) != people.y[:, None], 1)
-    print(f"loss table, {m:,} agents x {n:,} linear rules")
-    print(f"  matrix product alone         {product:8.3f} s")
-    print(f"  loss table                   {ours:8.3f} s   {ours / product:6.2f}x (bar: 1.5)")
-    print(f"  distances, compare, xor      {naive:8.3f} s   {naive / product:6.2f}x")
+    product = timed(lambda: X @ weights, 3)
+    ours = timed(lambda: people.losses(rules), 3)
+    naive = timed(lambda: (rules.distances(X) <= radius[:, None]) != people.y[:, None])
+    what = f"loss table of {m:,} agents and {n:,} linear rules"
+    compare("strategic", what, ours, product, against="the matrix product alone", package="numpy",
+            bar=1 / 1.5)  # fmt: skip
+    compare("strategic", what, ours, naive, against="distances, compare, xor", package="numpy")
 
 
 def halving_round() -> None:
@@ -101,13 +88,11 @@ def halving_round() -> None:
     rules = LinearClass(rng.normal(size=(n, d)), rng.normal(size=n))
     learner = StrategicHalving(rules)
     x = rng.normal(size=d)
-    ours, _ = best_of(lambda: learner.act(x), 20)
-    product, _ = best_of(lambda: rules.weights @ x, 20)
-    print(f"one round of StrategicHalving, {n:,} rules")
-    print(f"  matrix-vector product        {1e3 * product:8.3f} ms")
-    print(
-        f"  publish                      {1e3 * ours:8.3f} ms  {ours / product:6.1f}x (bar: 10 ms)"
-    )
+    ours, product = timed(lambda: learner.act(x), 20), timed(lambda: rules.weights @ x, 20)
+    what = "one round of StrategicHalving"
+    compare("strategic", f"{what}, {n:,} rules", ours, product,
+            against="the matrix-vector product alone", package="numpy")  # fmt: skip
+    growth("strategic", what, {n: ours}, size="rules", bar=0.010)
 
 
 def credit_data(seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -160,37 +145,43 @@ def peer(X: np.ndarray, y: np.ndarray, epochs: int = 10) -> Any:
 
 
 def credit(r: float = 1.0) -> None:
+    """A moved threshold against what trains for gaming: seconds, and accuracy among gamers."""
     X, X_test, y, y_test = credit_data()
-    base, naive = best_of(lambda: LogisticRegression().fit(X, y))
-    print(f"W5: credit-like 6000/2000, 10 features, L2 budget {r:g}      honest   gamed")
-
-    def line(name: str, seconds: float, model: Any) -> None:
-        honest = model.score(X_test, y_test)
-        ball = Moves.ball(X, per="unit")
-        gamed = gaming_report(model, X_test, y_test, ball, budget=r).to_frame()["accuracy"].iloc[0]
-        print(f"  {name:36s} {seconds:8.4f} s   {honest:6.3f}  {gamed:6.3f}")
-
-    line("logistic regression, as it is", base, naive)
     ball = Moves.ball(X, per="unit")
-    moved, ready = best_of(
-        lambda: rethreshold(naive, X, None, ball, r, objective="decisions").model
+    base = timed(lambda: LogisticRegression().fit(X, y), 3)
+    naive = base.result
+
+    def gamed(model: Any) -> float:
+        report = gaming_report(model, X_test, y_test, ball, budget=r)
+        return float(report.to_frame()["accuracy"].iloc[0])
+
+    def after(times: Times) -> Times:
+        return Times(tuple(base.value + turn for turn in times.turns), result=times.result)
+
+    keep = after(
+        timed(lambda: rethreshold(naive, X, None, ball, r, objective="decisions").model, 3)
     )
-    line("  + threshold that keeps decisions", base + moved, ready)
-    fitted, tuned = best_of(lambda: rethreshold(naive, X, y, ball, r).model)
-    line("  + best threshold for the data", base + fitted, tuned)
-    line("retrained 10 times", *best_of(lambda: retrained(X, y, r), 1))
-    hinge, model = best_of(lambda: strategic_hinge(X, y, r), 1)
-    line("strategic hinge, 10 epochs (NumPy)", hinge, model)
-    print(f"  moved threshold against strategic hinge: {hinge / (base + moved):.0f}x faster")
+    best = after(timed(lambda: rethreshold(naive, X, y, ball, r).model, 3))
+    what = f"credit-like 6000/2000, 10 features, L2 budget {r:g}"
+
+    def against(name: str, theirs: Times, package: str, bar: float | None = None) -> None:
+        for way, ours in (("keeps decisions", keep), ("fits the data", best)):
+            moved = f"{what}, a threshold that {way}"
+            compare("strategic", f"{moved}: time", ours, theirs, against=name, package=package,
+                    bar=bar if ours is keep else None)  # fmt: skip
+            honest = [model.score(X_test, y_test) for model in (ours.result, theirs.result)]
+            compare("strategic", f"{moved}: accuracy among gamers", gamed(ours.result),
+                    gamed(theirs.result), against=name, package=package, unit="accuracy",
+                    more=True, note="honest {:.3f} and {:.3f}".format(*honest))  # fmt: skip
+
+    against("logistic regression as it is", base, "scikit-learn")
+    against("retrained 10 times", timed(lambda: retrained(X, y, r)), "scikit-learn")
+    hinge = timed(lambda: strategic_hinge(X, y, r))
+    against("strategic hinge in NumPy, 10 epochs", hinge, "numpy")
     try:
-        seconds, model = best_of(lambda: peer(X, y), 1)
-    except ImportError:
-        print("  strategic-ml: not installed, skipped")
-        return
-    line("strategic-ml s-hinge, 10 epochs", seconds, model)
-    print(
-        f"  moved threshold against strategic-ml: {seconds / (base + moved):.0f}x faster (bar: 100)"
-    )
+        against("strategic-ml's hinge, 10 epochs", timed(lambda: peer(X, y)), "strategic-ml", 100)
+    except ImportError as error:
+        skipped("strategic", what, f"strategic-ml: {error}")
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 
 import numpy as np
+from ledger import compare, growth, skipped, timed
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from strategic_ml_peer import strategic_ml_hinge
@@ -27,17 +27,6 @@ from counterplay.strategic.lab import (
 )
 
 
-def timed(job):
-    start = time.perf_counter()
-    result = job()
-    return result, time.perf_counter() - start
-
-
-def best_of(repeats: int, job):
-    runs = [timed(job) for _ in range(repeats)]
-    return runs[0][0], min(seconds for _, seconds in runs)
-
-
 def exact_plane(n: int = 80, k: int = 3) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
@@ -48,16 +37,14 @@ def exact_plane(n: int = 80, k: int = 3) -> None:
     scores = np.array([(graph.features[graph.closed(i)] @ w).max() for i in range(n)])
     y = (scores > np.median(scores)).astype(int) ^ (rng.random(n) < 0.1)
     StrategicERM("halfspace2d_exact").fit(X[:9], np.arange(9) % 2, graph=graph)  # compile
-    exact, ours = timed(lambda: StrategicERM("halfspace2d_exact").fit(X, y, graph=graph))
-    print(f"best halfspace in the plane, {n} people, k={k}, 10 % noise")
-    print(f"  all directions       {ours:8.2f} s   {round(exact.loss_ * n)} errors, optimal")
-    limit = 300.0
-    milp, other = timed(
-        lambda: StrategicERM("halfspace_milp", time_limit=limit).fit(X, y, graph=graph)
-    )
+    ours = timed(lambda: StrategicERM("halfspace2d_exact").fit(X, y, graph=graph))
+    theirs = timed(lambda: StrategicERM("halfspace_milp", time_limit=300.0).fit(X, y, graph=graph))
+    exact, milp = ours.result, theirs.result
     state = "optimal" if milp.optimal_ else f"stopped, gap {milp.gap_:.0%}"
-    print(f"  MILP (HiGHS)         {other:8.2f} s   {round(milp.loss_ * n)} errors, {state}")
-    print(f"  ratio {other / ours:.1f} (bar: 10)")
+    compare("strategic", f"best halfspace in the plane, {n} people, k={k}, 10 % noise", ours,
+            theirs, against="integer programming (HiGHS)", package="scipy", bar=10,
+            note=f"{round(exact.loss_ * n)} errors, optimal, against {round(milp.loss_ * n)}, "
+            f"{state}")  # fmt: skip
 
 
 def linear_bags(n: int = 30_000, p: int = 20, k: int = 8) -> None:
@@ -70,20 +57,21 @@ def linear_bags(n: int = 30_000, p: int = 20, k: int = 8) -> None:
     graph = ManipulationGraph(
         indptr.astype(np.int64), np.arange(n, n + n * k, dtype=np.int64), np.vstack([X, moved])
     )
-    plain = min(timed(lambda: LogisticRegression().fit(X, y))[1] for _ in range(3))
+    plain = timed(lambda: LogisticRegression().fit(X, y), 3)
     StrategicLinearClassifier().fit(X[:99], y[:99], graph=graph)  # compile
-    model, ours = best_of(3, lambda: StrategicLinearClassifier().fit(X, y, graph=graph))
-    points, _ = timed(lambda: graph.bag_points(X))
-    stacked = points[0]
+    ours = timed(lambda: StrategicLinearClassifier().fit(X, y, graph=graph), 3)
+    stacked = graph.bag_points(X)[0]
     labels = np.repeat(y, k + 1)[: len(stacked)]
-    same = timed(lambda: LogisticRegression().fit(stacked, labels))[1]
-    ball = min(timed(lambda: StrategicLinearClassifier(radius=0.5).fit(X, y))[1] for _ in range(3))
-    print(f"linear classifier, {n} x {p}, bags of {k + 1} points")
-    print(f"  LogisticRegression on the rows        {plain:8.3f} s")
-    print(f"  LogisticRegression on all bag points  {same:8.3f} s")
-    print(f"  StrategicLinearClassifier, radius     {ball:8.3f} s   {ball / plain:.1f}x")
-    print(f"  StrategicLinearClassifier, graph      {ours:8.3f} s   {ours / plain:.1f}x (bar: 10)")
-    print(f"  strategic training error {model.loss_:.3f}, {model.n_iter_} iterations")
+    same = timed(lambda: LogisticRegression().fit(stacked, labels))
+    ball = timed(lambda: StrategicLinearClassifier(radius=0.5).fit(X, y), 3)
+    what = f"StrategicLinearClassifier, {n} x {p}"
+    bags = f"{what}, bags of {k + 1} points"
+    note = f"strategic training error {ours.result.loss_:.3f}, {ours.result.n_iter_} iterations"
+    rows, points = "LogisticRegression on the rows", "LogisticRegression on all bag points"
+    compare("strategic", f"{what}, radius", ball, plain, against=rows, package="scikit-learn")
+    compare("strategic", bags, ours, plain, against=rows, package="scikit-learn", bar=1 / 10,
+            note=note)  # fmt: skip
+    compare("strategic", bags, ours, same, against=points, package="scikit-learn")
 
 
 def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 1.0) -> None:
@@ -94,34 +82,35 @@ def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 1
     y = (X @ w + 0.4 * rng.normal(size=n + m) > 0).astype(int)
     X_train, y_train = X[:n], y[:n]
 
-    def accuracies(weights, offset) -> str:
+    def accuracies(weights, offset) -> list[float]:
         honest = X[n:] @ weights + offset
         gamed = honest + radius * np.linalg.norm(weights)
-        parts = [float(((scores >= 0) == y[n:]).mean()) for scores in (honest, gamed)]
-        return f"nobody moves {parts[0]:.4f}, gamed {parts[1]:.4f}"
+        return [float(((scores >= 0) == y[n:]).mean()) for scores in (honest, gamed)]
 
     StrategicLinearClassifier(radius=radius).fit(X_train[:99], y_train[:99])
-    naive, plain = best_of(5, lambda: LogisticRegression().fit(X_train, y_train))
-    model, ours = best_of(5, lambda: StrategicLinearClassifier(radius=radius).fit(X_train, y_train))
-    (u, b), hinge = best_of(3, lambda: strategic_hinge(X_train, y_train, radius))
-    print(f"L2 budget {radius}, {n} train, {m} test, d={p}: test accuracy")
+    plain = timed(lambda: LogisticRegression().fit(X_train, y_train), 5)
+    ours = timed(lambda: StrategicLinearClassifier(radius=radius).fit(X_train, y_train), 5)
+    hinge = timed(lambda: strategic_hinge(X_train, y_train, radius), 3)
+    what = f"StrategicLinearClassifier, L2 budget {radius:g}, {n} train, {m} test, {p} features"
+    own = accuracies(ours.result.coef_[0], ours.result.intercept_[0])
+    naive = (plain.result.coef_[0], plain.result.intercept_[0])
     rows = [
-        ("LogisticRegression", plain, naive.coef_[0], naive.intercept_[0]),
-        ("StrategicLinearClassifier", ours, model.coef_[0], model.intercept_[0]),
-        ("strategic hinge by L-BFGS", hinge, u, b),
+        ("LogisticRegression", "scikit-learn", plain, naive),
+        ("strategic hinge by L-BFGS", "scipy", hinge, hinge.result),
     ]
     try:
         strategic_ml_hinge(X_train[:64], y_train[:64], radius, epochs=1)  # imports and warm-up
-        (u, b), peer = timed(lambda: strategic_ml_hinge(X_train, y_train, radius))
-        rows.append(("strategic-ml, 10 epochs", peer, u, b))
-    except ImportError:
-        peer = None
-    for name, seconds, weights, offset in rows:
-        print(f"  {name:28} {1e3 * seconds:9.1f} ms   {accuracies(weights, offset)}")
-    if peer is None:
-        print("  strategic-ml is not installed; skipped")
-    else:
-        print(f"  strategic-ml / StrategicLinearClassifier: {peer / ours:.0f} times (bar: 100)")
+        peer = timed(lambda: strategic_ml_hinge(X_train, y_train, radius))
+        rows.append(("strategic-ml's hinge, 10 epochs", "strategic-ml", peer, peer.result))
+    except ImportError as error:
+        skipped("strategic", what, f"strategic-ml: {error}")
+    for name, package, theirs, rule in rows:
+        honest, gamed = accuracies(*rule)
+        compare("strategic", f"{what}: time", ours, theirs, against=name, package=package,
+                bar=100 if package == "strategic-ml" else None)  # fmt: skip
+        compare("strategic", f"{what}: accuracy among gamers", own[1], gamed, against=name,
+                package=package, unit="accuracy", more=True,
+                note=f"nobody moves: {own[0]:.4f} and {honest:.4f}")  # fmt: skip
 
 
 def strategic_hinge(X, y, radius: float):
@@ -146,10 +135,10 @@ def littlestone(r: int = 40, k: int = 4) -> None:
     trap = instances.halving_trap(r, k)
     small = instances.halving_trap(3, k)
     littlestone_dimension(small.hypotheses)
-    tree, seconds = timed(lambda: littlestone_dimension(trap.hypotheses))
-    size = len(trap.hypotheses)
-    print(f"Littlestone dimension of {size} hypotheses on {trap.hypotheses.n_points} points")
-    print(f"  dimension {tree.value} with certificate in {seconds:.2f} s")
+    ours = timed(lambda: littlestone_dimension(trap.hypotheses))
+    growth("strategic", f"Littlestone dimension on {trap.hypotheses.n_points} points",
+           {len(trap.hypotheses): ours}, size="rules",
+           note=f"dimension {ours.result.value} with certificate")  # fmt: skip
 
 
 def hidden_round(n: int = 2000, rounds: int = 300) -> None:
@@ -158,25 +147,27 @@ def hidden_round(n: int = 2000, rounds: int = 300) -> None:
     w, b = rng.normal(size=(2000, 2)), 0.5 * rng.normal(size=2000)
     classes = {
         "halfspaces": w @ points.T >= b[:, None],
-        "random, half of the nodes each": rng.random((2000, n)) < 0.5,
-        "random, a tenth of the nodes each": rng.random((2000, n)) < 0.1,
+        "random rules, half of the nodes each": rng.random((2000, n)) < 0.5,
+        "random rules, a tenth of the nodes each": rng.random((2000, n)) < 0.1,
     }
     lists = [rng.choice(np.delete(np.arange(n), x), 4, replace=False) for x in range(n)]
     graph = ManipulationGraph.from_lists(lists)
     nodes = rng.integers(0, n, size=rounds)
-    print(f"hidden features, {n} nodes, 2000 rules, Halving experts (bar: 50 ms per round)")
     for name, labels in classes.items():
         rules = FiniteClass.from_matrix(labels)
         truth = graph.induced(rules.labels[7][None, :])[0]
         learner = Red2OnlinePMF(Halving(rules), 4)
         times = []
         for x in nodes.tolist():
-            start = time.perf_counter()
-            one = GraphApplicants(graph, [x], [int(truth[x])], setting=REPORT_ONLY_GRAPH)
-            play(learner, one)
-            times.append(time.perf_counter() - start)
-        mean, worst = 1e3 * float(np.mean(times)), 1e3 * max(times)
-        print(f"  {name:36} mean {mean:6.2f} ms, slowest round {worst:6.1f} ms")
+
+            def one_round(x=x, truth=truth, learner=learner) -> None:
+                one = GraphApplicants(graph, [x], [int(truth[x])], setting=REPORT_ONLY_GRAPH)
+                play(learner, one)
+
+            times.append(timed(one_round).value)
+        growth("strategic", f"mean round with hidden features, 2000 Halving experts, {name}",
+               {n: times}, size="nodes", bar=0.050,
+               note=f"slowest round {1e3 * max(times):.1f} ms")  # fmt: skip
 
 
 def main() -> None:

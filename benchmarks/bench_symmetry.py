@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from ledger import compare, growth, skipped, timed
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -25,12 +25,6 @@ from counterplay.invariance import (
     check_symmetry,
     groups,
 )
-
-
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
 
 
 def peak(function: Callable[[], Any]) -> float:
@@ -53,11 +47,11 @@ def models() -> None:
     """Within one model: canonical against stacked LR, orbit kernel against stacked SVC."""
     turns = groups.image_rotations((8, 8))
     pairs = {
-        "logistic regression": (
+        "canonical logistic regression": (
             AugmentedClassifier(LogisticRegression(max_iter=200), turns),
             CanonicalClassifier(LogisticRegression(max_iter=200), turns),
         ),
-        "support vectors": (
+        "orbit kernel with support vectors": (
             AugmentedClassifier(OrbitKernelClassifier(), turns),
             OrbitKernelClassifier(group=turns),
         ),
@@ -69,8 +63,15 @@ def models() -> None:
                 for X, y, Z, z in map(turned_digits, range(4))
             ]
         ).mean(axis=0)
-        print(f"turned digits, {name}: copies {errors[0]:.3f}, canonical or orbit kernel "
-              f"{errors[1]:.3f}, ratio {errors[1] / errors[0]:.2f}")  # fmt: skip
+        compare(
+            "invariance",
+            f"error on turned digits, {name}",
+            errors[1],
+            errors[0],
+            against="the same model on copies",
+            package="scikit-learn",
+            unit="error",
+        )
 
 
 def blocks() -> None:
@@ -87,8 +88,11 @@ def blocks() -> None:
         np.concatenate([flat[:, perm] for perm in group.perms]).sum()
 
     lazy()
-    memory, seconds = peak(lazy) / peak(stacked), timed(lazy)[1] / timed(stacked)[1]
-    print(f"augmented_blocks / np.concatenate: memory {memory:.3f}, time {seconds:.2f}")
+    memory, spent = [peak(lazy), peak(stacked)], [timed(lazy), timed(stacked)]
+    what = "augmented_blocks, 400 pictures of 48 x 48 x 3, eight turns"
+    compare("invariance", f"{what}: memory", *memory, against="np.concatenate", package="numpy",
+            unit="MiB")  # fmt: skip
+    compare("invariance", f"{what}: time", *spent, against="np.concatenate", package="numpy")
 
 
 def canonical() -> None:
@@ -107,9 +111,17 @@ def canonical() -> None:
         return best
 
     group.canonical(X[:10])
-    (fast, seconds), (slow, by_hand) = timed(lambda: group.canonical(X)), timed(loop)
-    assert (fast == slow).all()
-    print(f"canonical form, 50,000 x 64: {by_hand / seconds:.1f} times faster than a NumPy loop")
+    fast, slow = timed(lambda: group.canonical(X)), timed(loop)
+    assert (fast.result == slow.result).all()
+    compare(
+        "invariance",
+        "canonical form of 50,000 x 64 bytes",
+        fast,
+        slow,
+        against="a NumPy loop over transformations",
+        package="numpy",
+        note="same result",
+    )
 
 
 def million() -> None:
@@ -117,29 +129,36 @@ def million() -> None:
     X = np.random.default_rng(0).integers(0, 4, size=(1_000_000, 64), dtype=np.uint8)
     group, y = groups.d4((8, 8)), np.zeros(1_000_000, dtype=np.int64)
     group.canonical(X[:10])
-    form, seconds = timed(lambda: group.canonical(X))
+    form = timed(lambda: group.canonical(X))
     memory = peak(lambda: group.canonical(X))
-    rows = np.ascontiguousarray(form).view(np.dtype((np.void, 64))).reshape(-1)
-    numbers = timed(lambda: np.unique(rows, return_inverse=True))[1]
-    count = 0
-    start = time.perf_counter()
-    for block, _, _ in augmented_blocks(X, y, group, block_rows=65_536, random_state=0):
-        count += len(block)
-        if count > 2_000_000:
-            break
-    rate = count / (time.perf_counter() - start) / 1e6
-    print(f"10^6 x 64 bytes, D4: canonical {seconds:.2f} s and {memory:.0f} MiB, orbit numbers "
-          f"{seconds + numbers:.2f} s, blocks {rate:.2f} million rows per second")  # fmt: skip
+    rows = np.ascontiguousarray(form.result).view(np.dtype((np.void, 64))).reshape(-1)
+    numbers = timed(lambda: np.unique(rows, return_inverse=True))
+
+    def some_blocks() -> int:
+        count = 0
+        for block, _, _ in augmented_blocks(X, y, group, block_rows=65_536, random_state=0):
+            count += len(block)
+            if count > 2_000_000:
+                break
+        return count
+
+    drawn = timed(some_blocks)
+    n = len(X)
+    what = "64 bytes each under the eight turns"
+    growth("invariance", f"canonical form, {what}", {n: form}, size="pictures")
+    growth("invariance", f"canonical form, {what}", {n: memory}, size="pictures", unit="MiB")
+    growth("invariance", f"orbit numbers, {what}", {n: form.value + numbers.value},
+           size="pictures")  # fmt: skip
+    growth("invariance", f"augmented_blocks, {what}", {drawn.result: drawn}, size="rows")
 
 
 def check() -> None:
     """The label test on 4,000 x 784."""
     rng = np.random.default_rng(0)
     X, y = rng.random((4000, 784)), rng.integers(0, 10, size=4000)
-    seconds = timed(
-        lambda: check_symmetry(X, y, groups.image_flips((28, 28), ["vertical"]), random_state=0)
-    )[1]
-    print(f"check_symmetry, 4,000 x 784, five repeats: {seconds:.1f} s")
+    flips = groups.image_flips((28, 28), ["vertical"])
+    spent = timed(lambda: check_symmetry(X, y, flips, random_state=0))
+    growth("invariance", "check_symmetry, 784 columns, five repeats", {4000: spent}, size="rows")
 
 
 def network() -> None:
@@ -159,22 +178,28 @@ def network() -> None:
         )  # fmt: skip
 
     X, y, Z, z = turned_digits(0, 500)
+    found = {}
     for name, module, collate in (
-        ("plain", net(), None),
-        ("turning loader", net(), AugmentCollate(turns, random_state=0)),
+        ("the plain network", net(), None),
+        ("a loader that turns", net(), AugmentCollate(turns, random_state=0)),
         ("InvariantModule", InvariantModule(net(), turns), None),
     ):
         model = TorchClassifier(module, epochs=20, random_state=0, collate=collate)
-        fitted, seconds = timed(lambda model=model: model.fit(X.astype(np.float32), y))
-        error = 1 - fitted.score(Z.astype(np.float32), z)
-        print(f"{name}: error {error:.3f}, {seconds:.1f} s")
+        spent = timed(lambda model=model: model.fit(X.astype(np.float32), y))
+        found[name] = spent, 1 - spent.result.score(Z.astype(np.float32), z)
+    seconds, error = found.pop("InvariantModule")
+    what = "InvariantModule, small network on turned digits, 20 epochs"
+    for name, (spent, wrong) in found.items():
+        compare("invariance", f"{what}: fit", seconds, spent, against=name, package="torch")
+        compare("invariance", f"{what}: error", error, wrong, against=name, package="torch",
+                unit="error")  # fmt: skip
 
 
 def peers() -> None:
     """Packages with invariant networks; none of them has a test, an advisor or estimators."""
     for name in ("escnn", "emlp", "e2cnn"):
         there = importlib.util.find_spec(name) is not None
-        print(f"{name}: {'installed, no comparable task' if there else 'not installed here'}")
+        skipped("invariance", name, "no comparable task" if there else "not installed")
 
 
 PARTS = {

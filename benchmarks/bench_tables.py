@@ -6,26 +6,14 @@ depends on dtypes; `joblib.hash` row by row is what one writes without a library
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import joblib
 import numpy as np
 import pandas as pd
+from ledger import compare, timed
 from sklearn.linear_model import LogisticRegression
 
 from counterplay.tables import FittedModel, Schema
 from counterplay.tables.encoding import encode_rows, row_digests
-
-
-def seconds(call: Callable[[], object], repeat: int = 3) -> float:
-    """Best of a few runs."""
-    times = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def people(n: int) -> pd.DataFrame:
@@ -38,27 +26,26 @@ def people(n: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Print the table."""
+    """Record the comparisons."""
     frame = people(100_000)
     schema = Schema.infer(frame.iloc[:1000])
-    ours = seconds(lambda: row_digests(encode_rows(schema.cast(frame))))
-    vector = seconds(lambda: pd.util.hash_pandas_object(frame, index=False))
+    ours = timed(lambda: row_digests(encode_rows(schema.cast(frame))), 3)
+    vector = timed(lambda: pd.util.hash_pandas_object(frame, index=False), 3)
     part = frame.iloc[:2000]
-    rows = (
-        seconds(lambda: [joblib.hash(row) for row in part.itertuples(index=False, name=None)], 1)
-        * 50
-    )
-    print("hashing 100,000 rows of 10 columns, canonical and keyed")
-    print(f"  joblib.hash row by row / ours        {rows / ours:6.1f}x")
-    print(f"  ours / pandas.util.hash_pandas_object {ours / vector:5.1f}x (not keyed, by dtype)")
+    rows = timed(lambda: [joblib.hash(row) for row in part.itertuples(index=False, name=None)])
+    what = "canonical and keyed hashes of 100,000 rows of 10 columns"
+    compare("tables", what, ours, rows.each(1 / 50), against="joblib.hash row by row",
+            package="joblib", note="extrapolated from 2,000 rows")  # fmt: skip
+    compare("tables", what, ours, vector, against="hash_pandas_object", package="pandas",
+            note="theirs has no key and depends on the dtypes")  # fmt: skip
     numbers = frame[[f"c{j}" for j in range(8)]]
     model = LogisticRegression().fit(numbers.iloc[:1000], np.arange(1000) % 2)
     fitted = FittedModel.of(model)
     turned = numbers[numbers.columns[::-1]]
-    plain = seconds(lambda: model.predict(numbers))
-    door = seconds(lambda: fitted.predict(fitted.table(turned)))
-    print("predicting 100,000 rows, columns in another order")
-    print(f"  through the door / predict alone      {door / plain:5.1f}x")
+    plain = timed(lambda: model.predict(numbers), 3)
+    door = timed(lambda: fitted.predict(fitted.table(turned)), 3)
+    compare("tables", "100,000 predictions through the door, columns in another order", door,
+            plain, against="predict alone", package="scikit-learn")  # fmt: skip
 
 
 if __name__ == "__main__":

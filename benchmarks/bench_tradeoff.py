@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import time
 
 import numpy as np
+from ledger import Times, compare, growth, skipped, timed
 
 from counterplay.core.online import Hedge, ShrinkingDartboard
 from counterplay.tradeoff import CusumOracle, EpochLearner, LazyHedge, ReactivationLearner
 from counterplay.tradeoff.lab import Losses
-
-
-def seconds(job, repeats: int = 1) -> float:
-    """CPU seconds, so that other work on the machine does not count; everything is one thread."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        job()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def line(what: str, value: str, note: str = "") -> None:
-    print(f"  {what:<46} {value:>16}   {note}")
 
 
 def exact_marginals(T: int, K: int) -> None:
@@ -32,17 +18,17 @@ def exact_marginals(T: int, K: int) -> None:
     learner = LazyHedge(T, K, threshold=100.0).learner
     ours_out, loop_out = np.zeros((T, K)), np.zeros((T, K))
     learner.marginals(l1[:10], out=ours_out[:10])
-    ours = seconds(lambda: learner.marginals(l1, out=ours_out), 3)
-    loop = seconds(lambda: _loop_marginals(l1, float(learner.eta), loop_out))
+    ours = timed(lambda: learner.marginals(l1, out=ours_out), 3, cpu=True)
+    loop = timed(lambda: _loop_marginals(l1, float(learner.eta), loop_out), cpu=True)
     gap = float(np.abs(ours_out - loop_out).max())
-    print(f"exact marginals, T={T:,}, K={K}, one choice per round")
-    line("counterplay", f"{ours:.3f} s")
-    line("NumPy loop over rounds", f"{loop:.3f} s", f"{loop / ours:.0f}x slower (bar: 30)")
-    line("largest difference", f"{gap:.1e}")
+    compare("tradeoff", f"exact marginals, {T:,} rounds, {K} models", ours, loop,
+            against="a NumPy loop over rounds", package="numpy", bar=30,
+            note=f"largest difference {gap:.1e}")  # fmt: skip
     epochs = EpochLearner(T, K, 0.5)
     epochs.plan(l1[:1000])
-    plan = seconds(lambda: epochs.plan(l1), 3)
-    line(f"A_SL(SD), {epochs.grid.E:,} epochs, whole plan", f"{plan:.3f} s", "(bar: 2 s)")
+    plan = timed(lambda: epochs.plan(l1), 3, cpu=True)
+    growth("tradeoff", f"whole plan of the epoch learner, {K} models", {T: plan}, size="rounds",
+           bar=2.0, note=f"{epochs.grid.E:,} epochs")  # fmt: skip
 
 
 def _loop_marginals(l1: np.ndarray, eta: float, out: np.ndarray) -> None:
@@ -60,18 +46,17 @@ def adaptive_stream(K: int, rounds: int) -> None:
     """Act, see losses that depend on the action, update; one round at a time."""
     rng = np.random.default_rng(1)
     base = rng.random((rounds, K))
-    print(f"adaptive streaming loop, K={K}")
-    ours = None
-    for learner in (ShrinkingDartboard(), Hedge()):
-        rate = rounds / seconds(lambda learner=learner: _play(learner, base), 3)
-        ours = rate if ours is None else ours
-        line(f"counterplay {learner!r}", f"{rate:,.0f} rounds/s")
+    loop = timed(lambda: _numpy_stream(base), cpu=True).each(rounds)
     both = EpochLearner(rounds, K, B=1, random_state=0)
-    rate = rounds / seconds(lambda: _play_both(both, base), 1)
-    line("counterplay EpochLearner(B=1), two losses", f"{rate:,.0f} rounds/s")
-    numpy_rate = rounds / seconds(lambda: _numpy_stream(base), 1)
-    line("NumPy Hedge loop", f"{numpy_rate:,.0f} rounds/s")
-    _river(K, rounds // 10, ours or 0.0)
+    ways = {
+        repr(learner): timed(lambda learner=learner: _play(learner, base), 3, cpu=True)
+        for learner in (ShrinkingDartboard(), Hedge())
+    }
+    ways["EpochLearner(B=1), two losses"] = timed(lambda: _play_both(both, base), cpu=True)
+    for name, spent in ways.items():
+        compare("tradeoff", f"an adaptive round, {K} models, {name}", spent.each(rounds), loop,
+                against="NumPy Hedge loop", package="numpy")  # fmt: skip
+    _river(K, rounds // 10, next(iter(ways.values())).each(rounds))
 
 
 def _play(learner, base: np.ndarray) -> None:
@@ -101,11 +86,12 @@ def _numpy_stream(base: np.ndarray) -> None:
         total[min(choice, K - 1)] += 1e-9
 
 
-def _river(K: int, rounds: int, ours: float) -> None:
+def _river(K: int, rounds: int, ours: Times) -> None:
+    what = f"an adaptive round, {K} models, {ShrinkingDartboard()!r}"
     try:
         from river import base, ensemble
     except ImportError:
-        line("river EWARegressor", "skipped", "river is not installed")
+        skipped("tradeoff", what, "river is not installed")
         return
 
     class Reader(base.Regressor):
@@ -128,8 +114,8 @@ def _river(K: int, rounds: int, ours: float) -> None:
             model.predict_one(row)
             model.learn_one(row, 0.0)
 
-    rate = rounds / seconds(play)
-    line("river EWARegressor", f"{rate:,.0f} rounds/s", f"{ours / rate:.0f}x slower (bar: 20)")
+    theirs = timed(play, cpu=True).each(rounds)
+    compare("tradeoff", what, ours, theirs, against="EWARegressor", package="river", bar=20)
 
 
 def replicates(n: int, epochs: int) -> None:
@@ -142,7 +128,7 @@ def replicates(n: int, epochs: int) -> None:
     oracle = CusumOracle(0.2, 15.0, resets=T // 4 // B * B)
     learner = ReactivationLearner(T, K, B=B, oracle=oracle, random_state=0)
     learner.plan(l1, l2).sample_choices(2, 0)
-    ours = seconds(lambda: learner.plan(l1, l2).sample_choices(n, 0))
+    ours = timed(lambda: learner.plan(l1, l2).sample_choices(n, 0), cpu=True)
 
     def one_by_one() -> None:
         fresh = learner.reset(0)
@@ -151,10 +137,15 @@ def replicates(n: int, epochs: int) -> None:
             fresh.observe(Losses(l1[t], l2[t]))
 
     one_by_one()
-    loop = seconds(one_by_one) * n
-    print(f"{n:,} replicates x {epochs} epochs of ReactivationLearner")
-    line("counterplay, all at once", f"{ours:.3f} s")
-    line("one run at a time (extrapolated)", f"{loop:,.0f} s", f"{loop / ours:,.0f}x slower")
+    loop = timed(one_by_one, cpu=True).each(1 / n)
+    compare(
+        "tradeoff",
+        f"{n:,} runs of the reactivation learner at once, {epochs} epochs",
+        ours,
+        loop,
+        against="one run after the other",
+        note="theirs extrapolated from one run",
+    )
 
 
 def main() -> None:

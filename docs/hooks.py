@@ -2,9 +2,9 @@
 
 The navigation lists the pages that exist. Generated pages: an index of the names of each package
 with a page per name, a page per example, the map from claims to tests, the figures of the studies,
-contributing, security and changelog. In written pages, `<!-- generated: NAME -->` is replaced by a
-table, and what stands between `<!-- only: AREA -->` and `<!-- end -->` is kept only if that area is
-part of the library.
+the results of the benchmarks, contributing, security and changelog. In written pages,
+`<!-- generated: NAME -->` is replaced by a table, and what stands between `<!-- only: AREA -->` and
+`<!-- end -->` is kept only if that area is part of the library.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_code
 import pages
+import speed
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -51,6 +52,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Studies and reports": "studies.md"},
                 {"Examples": "examples.md"},
                 {"Figures of the studies": "gallery.md"},
+                {"Speed and quality": "speed.md"},
                 {"Other libraries": "comparison.md"},
             ]
         },
@@ -92,7 +94,7 @@ def _short(name: str) -> str:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
-    for uri, content in pages.generated().items():
+    for uri, content in {**pages.generated(), "speed.md": speed.speed_page()}.items():
         files.append(File.generated(config, uri, content=content))
     for uri, content in page_code.notebooks().items():
         files.append(File.generated(config, uri, content=content))

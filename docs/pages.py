@@ -181,7 +181,7 @@ def api_pages(package: str) -> dict[str, str]:
         lines = ["| name | what it is |", "|---|---|"]
         for name in members:
             page = f"{prefix}{name}.md"
-            lines.append(f"| [`{name}`]({page}) | {_cell(summary_line(module, name))} |")
+            lines.append(f"| [`{name}`]({page}) | {cell(summary_line(module, name))} |")
             found[f"api/{package}/{page}"] = _object_page(package, f"{prefix}{name}")
         if members:
             parts.append("\n".join(lines))
@@ -353,7 +353,7 @@ def _claims_table(
         names = [*tests.get(claim.id, ["no test yet"]), *shown]
         evidence = "<br>".join(f"<code>{name}</code>" for name in names)
         anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
-        promise = f"{_cell(claim.statement)}<br>{source_link(claim.source)}"
+        promise = f"{cell(claim.statement)}<br>{source_link(claim.source)}"
         lines.append(f"| {anchor} | {promise} | {evidence} |")
     return "\n".join([*lines, "\n</div>"])
 
@@ -387,7 +387,7 @@ def _break_name(match: re.Match[str]) -> str:
     return re.sub(r"(?<=\w)(::|[./_-])(?=\w)", r"\1<wbr>", match[0])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return text that cannot break out of a Markdown table or be read as markup."""
     for sign in ("\\", "*", "_", "`", "<", "["):
         text = text.replace(sign, "\\" + sign)

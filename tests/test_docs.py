@@ -103,7 +103,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_g2_strict_build_has_every_page(site: Path) -> None:
-    for uri in (*pages.generated(), "index.md", "getting-started.md", "studies.md"):
+    for uri in (*pages.generated(), "index.md", "getting-started.md", "speed.md", "studies.md"):
         folder = uri.removesuffix(".md").removesuffix("index")
         assert (site / folder / "index.html").exists(), uri
 
@@ -287,7 +287,7 @@ def test_every_claim_of_the_map_has_a_test() -> None:
 
 
 def test_markdown_in_a_claim_cannot_break_the_table() -> None:
-    assert pages._cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
+    assert pages.cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
 
 
 def test_versions_stand_side_by_side(tmp_path: Path) -> None:

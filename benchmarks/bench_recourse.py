@@ -1,7 +1,7 @@
 """Cheapest moves against recourse packages: the same model, prices and people, ratios of one run.
 
 The peers are no part of this package: ``pip install treecf==0.3.2 dice-ml==0.12``, whichever is
-there is measured. Run with ``COUNTERPLAY_DATA=folder python benchmarks/moves_recourse.py``.
+there is measured. Run with ``COUNTERPLAY_DATA=folder python benchmarks/bench_recourse.py``.
 XGBoost, 100 trees of depth 6; columns that are not fixed move within the seen range, without steps.
 Price 1 is one spread of a column, prices add up, there is no budget. Values that are missing stay
 so; with ``--fill`` they are the median and move as well. dice-ml is always asked about people
@@ -14,8 +14,6 @@ import argparse
 import contextlib
 import importlib.util
 import io
-import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from ledger import Times, compare, skipped, timed
 from sklearn.model_selection import train_test_split
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
@@ -66,7 +65,7 @@ class Answers:
 
     price: FloatArray
     proved: BoolArray
-    seconds: FloatArray
+    seconds: Times
 
 
 def make_task(name: str, count: int, fill: bool) -> Task:
@@ -81,16 +80,15 @@ def make_task(name: str, count: int, fill: bool) -> Task:
     return Task(name, A, ya, model, free_moves(table, A), B.iloc[rejected])
 
 
-def timed(task: Task, answer: Callable[[int], tuple[Any, bool]]) -> Answers:
+def answered(task: Task, answer: Callable[[int], tuple[Any, bool]]) -> Answers:
     """Ask for one person after the other; the cheapest of the rows in an answer counts."""
-    n = len(task.who)
-    price, proved, seconds = np.empty(n), np.zeros(n, dtype=bool), np.empty(n)
-    for i in range(n):
-        start = time.perf_counter()
-        goals, proved[i] = answer(i)
-        seconds[i] = time.perf_counter() - start
-        price[i] = min((_paid(task, i, goal) for goal in goals), default=np.inf)
-    return Answers(price, proved, seconds)
+    runs = [timed(lambda i=i: answer(i)) for i in range(len(task.who))]
+    price = [
+        min((_paid(task, i, goal) for goal in run.result[0]), default=np.inf)
+        for i, run in enumerate(runs)
+    ]
+    proved = np.array([run.result[1] for run in runs], dtype=bool)
+    return Answers(np.array(price), proved, Times(tuple(run.value for run in runs), "median"))
 
 
 def ours(task: Task) -> Answers:
@@ -103,7 +101,7 @@ def ours(task: Task) -> Answers:
         _, _, exact, changes = solver.cheapest(np.array([i]), np.inf, NODES)
         return destinations(task.who.iloc[[i]], np.arange(1), changes).to_numpy(), bool(exact[0])
 
-    return timed(task, answer)
+    return answered(task, answer)
 
 
 def treecf(task: Task, backend: str, limit: float) -> Answers:
@@ -125,7 +123,7 @@ def treecf(task: Task, backend: str, limit: float) -> Answers:
         goals = [found.x_cf] if hasattr(found, "x_cf") else []
         return goals, bool(goals) and found.proof == "optimal"
 
-    return timed(task, answer)
+    return answered(task, answer)
 
 
 def dice(task: Task, method: str) -> Answers:
@@ -153,7 +151,7 @@ def dice(task: Task, method: str) -> Answers:
         return [] if goals is None else goals[task.train.columns].to_numpy(dtype=float), False
 
     with contextlib.redirect_stderr(io.StringIO()):  # one progress bar per person
-        return timed(task, answer)
+        return answered(task, answer)
 
 
 def _paid(task: Task, i: int, goal: Any) -> float:
@@ -164,39 +162,42 @@ def _paid(task: Task, i: int, goal: Any) -> float:
     return float(task.moves.price(task.who.iloc[[i]], row)[0])
 
 
-def line(name: str, a: Answers) -> str:
-    """Return how many are proved and how long it takes."""
-    t = a.seconds
-    return (
-        f"  {name:22s} proves {int(a.proved.sum()):2d} of {t.size}, median {np.median(t):.3f} s, "
-        f"slowest {t.max():.2f} s"
-    )
-
-
-def against_exact(task: Task, own: Answers, limit: float, bar: str) -> None:
+def against_exact(task: Task, own: Answers, limit: float, bar: float) -> None:
     """Who proves how many, how fast, and whether the proved prices agree."""
     peer = treecf(task, "exact", limit)
     both = own.proved & peer.proved
     equal = np.abs(own.price - peer.price) <= SAME * (1 + own.price)
-    faster = np.median(peer.seconds) / np.median(own.seconds)
-    print(line(f"treecf exact, {limit:g} s", peer))
-    print(f"    equal where both prove: {int(equal[both].sum())} of {int(both.sum())}")
-    print(f"    median {faster:.1f} times ours (bar: {bar})")
+    said: dict[str, Any] = {"against": f"exact, {limit:g} s", "package": "treecf"}
+    # people differ, so the range over people is no range of turns: medians alone
+    compare("strategic", f"cheapest move of one person, median, {told(task)}", own.seconds.value,
+            peer.seconds.value, bar=bar, note=f"slowest {max(own.seconds.turns):.2f} s and "
+            f"{max(peer.seconds.turns):.2f} s", **said)  # fmt: skip
+    compare("strategic", f"cheapest moves proved, {told(task)}", float(own.proved.sum()),
+            float(peer.proved.sum()), unit=f"of {len(task.who)} people", more=True,
+            note=f"equal where both prove: {int(equal[both].sum())} of {int(both.sum())}",
+            **said)  # fmt: skip
 
 
-def against_search(name: str, task: Task, own: Answers, peer: Answers) -> None:
+def against_search(package: str, way: str, task: Task, own: Answers, peer: Answers) -> None:
     """What a package without proofs pays, in multiples of the proved optimum."""
     found = np.isfinite(peer.price) & own.proved
+    what = f"{told(task)}, {way}"
+    if not found.any():
+        skipped("strategic", what, f"{package} answers nobody")
+        return
     ratio = peer.price[found] / own.price[found]
     far = own.price[found] > 0.01
-    if not found.any():
-        print(f"  {name:22s} answers nobody")
-        return
-    print(
-        f"  {name:22s} answers {int(found.sum())} of {len(task.who)}, pays {np.median(ratio):.2f} "
-        f"times the optimum in the median ({np.median(ratio[far]):.2f} over the {int(far.sum())} "
-        f"with optimum > .01), {np.median(peer.seconds):.3f} s (bar: ours 1.00)"
-    )
+    compare("strategic", f"median price paid, {what}", 1.0, float(np.median(ratio)),
+            against=way, package=package, unit="times the optimum",
+            note=f"answers {int(found.sum())} of {len(task.who)}; {np.median(ratio[far]):.2f} over "
+            f"the {int(far.sum())} with optimum > .01")  # fmt: skip
+    compare("strategic", f"one answer, median, {what}", own.seconds.value, peer.seconds.value,
+            against=way, package=package)  # fmt: skip
+
+
+def told(task: Task) -> str:
+    """Return what is asked in a few words."""
+    return f"{TITLES[task.name]}, XGBoost 100 x 6, {len(task.moves.blocks)} free columns"
 
 
 def main() -> None:
@@ -205,40 +206,34 @@ def main() -> None:
     parser.add_argument("--fill", action="store_true", help="missing values are the median")
     given = parser.parse_args()
     here = {p for p in ("treecf", "dice_ml", "xgboost") if importlib.util.find_spec(p)}
+    for peer in sorted({"treecf", "dice_ml", "xgboost"} - here):
+        skipped("strategic", "recourse", f"{peer.replace('_', '-')} is not installed")
     if "xgboost" not in here or not here & {"treecf", "dice_ml"}:
-        print("The peers treecf and dice-ml (with xgboost) are not installed: nothing to compare.")
-        sys.exit(0)
+        return
     if not (available(HELOC) and available(GMSC)):
-        print("The tables heloc and give_me_some_credit are not there: nothing to compare.")
-        sys.exit(0)
-    for peer in sorted({"treecf", "dice_ml"} - here):
-        print(f"{peer.replace('_', '-')} is not installed and is left out.")
+        skipped("strategic", "recourse", "the tables heloc and give_me_some_credit are not there")
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, count, bar in ((HELOC, 12, "10, all proved"), (GMSC, 20, "5")):
-            compare(make_task(name, count, given.fill), given.limit, bar, here)
+        for name, count, bar in ((HELOC, 12, 10), (GMSC, 20, 5)):
+            if "treecf" in here:
+                beside_treecf(make_task(name, count, given.fill), given.limit, bar)
         if "dice_ml" in here:
             diverse(make_task(HELOC, 8, True))
 
 
-def compare(task: Task, limit: float, bar: str, here: set[str]) -> None:
-    """Print one table."""
+def beside_treecf(task: Task, limit: float, bar: float) -> None:
     own = ours(task)
-    print(f"{TITLES[task.name]}, XGBoost 100 x 6, {len(task.moves.blocks)} free columns, no budget")
-    print(line("search over boxes", own))
-    if "treecf" in here:
-        against_exact(task, own, limit, bar)
-        if task.name == HELOC:
-            against_search("treecf genetic", task, own, treecf(task, "genetic", limit))
+    against_exact(task, own, limit, bar)
+    if task.name == HELOC:
+        against_search("treecf", "genetic", task, own, treecf(task, "genetic", limit))
 
 
 def diverse(task: Task) -> None:
-    """Print what the best of four diverse answers costs."""
+    """What the best of four diverse answers costs, holes filled."""
     own = ours(task)
-    print(f"{TITLES[task.name]}, holes filled, {len(task.who)} people, best of 4 answers")
-    print(line("search over boxes", own))
     for method in ("random", "genetic"):
-        against_search(f"dice-ml {method}", task, own, dice(task, method))
+        against_search("dice-ml", f"{method}, best of 4", task, own, dice(task, method))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,206 @@
+"""The ledger of the benchmarks, and the page that is made from what it keeps."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import ledger
+import peers
+import speed
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "benchmarks").glob("bench_*.py"))
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A file with one record of each kind."""
+    target = tmp_path / "results.jsonl"
+    monkeypatch.setenv("COUNTERPLAY_BENCH", str(target))
+    ledger.setup({"river": "0.26", "aprel": "does not install"})
+    slow = ledger.Times((2.0, 3.0, 4.0), "median")
+    ledger.compare("tradeoff", "a round", ledger.Times((1.0, 1.0, 1.5), "median"), slow,
+                   against="plain loop | by hand", package="numpy", bar=20)  # fmt: skip
+    ledger.compare("tables", "hashes", 2.0, 1.0, against="pandas")
+    ledger.growth("tradeoff", "a plan", {10: 1.0, 1000: 100.0}, size="rounds", bar=200.0)
+    ledger.skipped("tradeoff", "a guard", "river is not installed")
+    return target
+
+
+def changed(path, place, **values):
+    """Write the file again with other values in the record at a place."""
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[place] |= values
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_every_benchmark_compiles_and_says_its_results_through_the_ledger(script):
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    imported = {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "ledger"
+        for alias in node.names
+    }
+    assert imported & {"compare", "growth"}
+    assert imported <= set(vars(ledger))
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert "print" not in called, "results go through the ledger"
+    helpers = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assert not helpers & {"timed", "best_of", "Ratio", "ratio", "interleaved"}, "in ledger.py"
+
+
+def test_every_call_of_the_ledger_names_an_area_that_exists():
+    areas = {*speed.pages.SITUATIONS, "core", "tables", "audit"}
+    for script in SCRIPTS:
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if is_call and node.func.id in ("compare", "growth", "skipped"):
+                assert ast.literal_eval(node.args[0]) in areas, f"{script.name}:{node.lineno}"
+
+
+def test_a_ratio_says_how_many_times_better_we_are(capsys):
+    cheaper = ledger.compare("core", "x", 1.0, 4.0, against="y")
+    assert (cheaper["ratio"], cheaper["wins"]) == (4.0, "ours")
+    better = ledger.compare("core", "x", 0.9, 0.6, against="y", unit="accuracy", more=True)
+    assert (round(better["ratio"], 9), better["wins"]) == (1.5, "ours")
+    worse = ledger.compare("core", "x", [3, 5], [1, 3], against="y", unit="questions", bar=1.0)
+    assert (worse["ratio"], worse["wins"], ledger.holds(worse)) == (0.5, "theirs", False)
+    nothing = ledger.compare("core", "x", 0.0, 3.0, against="y", unit="errors", bar=1.0)
+    assert (nothing["ratio"], nothing["wins"], ledger.holds(nothing)) == (None, "ours", True)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(re.match(r"core +(\d|no ratio).*wins.* \| x: .* against .*, y$", e) for e in lines)
+    assert "bar 1 MISSED" in lines[2]
+
+
+def test_the_range_goes_over_the_turns_and_decides_who_wins():
+    ours, theirs = ledger.Times((1.0, 2.0, 4.0), "paired"), ledger.Times((2.0, 6.0, 2.0), "paired")
+    record = ledger.compare("core", "x", ours, theirs, against="y")
+    assert (record["ratio"], record["low"], record["high"]) == (2.0, 0.5, 3.0)
+    assert record["wins"] == "even"  # the turns disagree
+    apart = ledger.compare("core", "x", ledger.Times((1.0, 2.0)), ledger.Times((3.0,)), against="y")
+    assert (apart["ratio"], apart["low"], apart["high"]) == (3.0, 1.5, 3.0)
+    assert apart["wins"] == "ours"
+    assert ledger.compare("core", "x", 1.0, 1.05, against="y")["wins"] == "even"  # of one turn
+    assert ledger.compare("core", "x", 1.0, 1.05, against="y", unit="people")["wins"] == "ours"
+
+
+def test_times_keep_the_turns_the_number_for_them_and_the_result(monkeypatch):
+    times = ledger.Times((4.0, 1.0, 1.0), "median", "found")
+    assert (times.value, times.each(2).turns, times.each(2).result) == (
+        1.0,
+        (2.0, 0.5, 0.5),
+        "found",
+    )
+    assert (ledger.Times((4.0, 1.0)).value, ledger.Times((4.0, 1.0), "mean").value) == (1.0, 2.5)
+    calls = []
+    ours, theirs = ledger.in_turns(lambda: calls.append(1), lambda: calls.append(2), 2)
+    assert calls == [1, 2, 1, 2]
+    assert ours.how == theirs.how == "paired"
+    monkeypatch.setenv("COUNTERPLAY_TURNS", "1")
+    assert len(ledger.timed(lambda: 7, 5).turns) == 1
+
+
+def test_the_file_has_the_facts_of_the_machine_and_no_names_or_paths(kept):
+    records = ledger.read(kept)
+    assert [r["kind"] for r in records] == [
+        "setup",
+        "comparison",
+        "comparison",
+        "growth",
+        "skipped",
+    ]
+    assert records[1]["theirs"]["version"]
+    for record in records:
+        assert set(record["machine"]) == {"python", "system", "cores", "packages"}
+    assert str(kept.parent) not in kept.read_text()
+
+
+def test_of_two_records_of_one_comparison_the_later_counts(kept):
+    ledger.compare("tables", "hashes", 1.0, 3.0, against="pandas")
+    (found,) = [record for record in ledger.read(kept) if record["what"] == "hashes"]
+    assert found["ratio"] == 3.0
+
+
+DAMAGE = {
+    "a field of another kind": (1, {"ratio": "much"}, "ratio is 'much'"),
+    "a ratio outside its range": (1, {"low": 5.0}, "is not between"),
+    "a ratio without a range": (1, {"low": None}, "a ratio has a range"),
+    "the wrong winner": (1, {"wins": "theirs"}, "not who wins"),
+    "an unknown kind": (1, {"kind": "rumour"}, "the kind of a record"),
+    "a number that is none": (1, {"ratio": float("nan")}, "NaN is not a measured number"),
+    "an empty curve": (3, {"points": []}, "at least one point"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_record_is_refused_with_its_line(kept, name):
+    place, values, message = DAMAGE[name]
+    changed(kept, place, **values)
+    with pytest.raises(ValueError, match=rf"line {place + 1}: .*{message}"):
+        ledger.read(kept)
+
+
+def test_a_cut_line_and_a_missing_field_are_refused(kept):
+    whole = kept.read_text()
+    kept.write_text(whole[:-20])
+    with pytest.raises(ValueError, match="line 5"):
+        ledger.read(kept)
+    kept.write_text(whole.replace('"note": ""', '"remark": ""'))
+    with pytest.raises(ValueError, match="line 2: note is missing"):
+        speed.speed_page(kept)
+
+
+def test_the_page_shows_who_wins_also_where_it_is_not_us(kept):
+    page = speed.speed_page(kept)
+    assert "we win 1, lose 1, and 0 are even" in page
+    row = next(line for line in page.splitlines() if line.startswith("| a round"))
+    assert r"plain loop \| by hand (numpy" in row
+    assert "| 3 | 1.33 to 4 | **ours** |" in row
+    assert "**missed**" in row
+    assert "**theirs**" in next(e for e in page.splitlines() if e.startswith("| hashes"))
+    grown = next(line for line in page.splitlines() if line.startswith("| a plan"))
+    assert "n^1.0" in grown
+    assert "at most 200 s: met" in grown
+    assert "Left out: a guard (river is not installed)" in page
+    assert "aprel does not install" in page
+    assert page.index("## tradeoff") < page.index("## tables")
+
+
+def test_the_page_says_when_the_machine_was_busy(kept):
+    cores = ledger.read(kept)[0]["machine"]["cores"]
+    changed(kept, 0, load=0.1)
+    assert "busy" not in speed.speed_page(kept)
+    changed(kept, 0, load=3.0 * cores)
+    assert "**The machine was busy**" in speed.speed_page(kept)
+
+
+def test_without_results_the_page_says_how_to_make_them(tmp_path):
+    assert "run `make bench-peers`" in speed.speed_page(tmp_path / "none.jsonl")
+
+
+def test_the_results_in_the_repository_are_whole():
+    if speed.RESULTS.exists():
+        assert len(ledger.read(speed.RESULTS)) > 20
+    assert "speed.md" in (ROOT / "docs" / "hooks.py").read_text()
+
+
+def test_every_peer_is_one_requirement_and_torch_is_pinned():
+    found = peers.requirements()
+    assert len(found) == len(set(found))
+    assert all(re.fullmatch(r"[\w.-]+(==[\d.]+)?", requirement) for requirement in found)
+    assert peers.TORCH in (ROOT / "constraints.txt").read_text().splitlines()
