@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 from counterplay.defection import heterogeneous_split
 from counterplay.errors import InvalidInputError
+from counterplay.federated import LayeredObjective, LocalParties
 
 X, Y = load_digits(return_X_y=True)
 
@@ -113,3 +114,16 @@ def test_words_and_frames_are_dealt_like_numbers() -> None:
     assert named.to_frame().columns.tolist() == ["bad", "good", "ugly"]
     with pytest.raises(InvalidInputError, match="y has no label in row 4"):
         heterogeneous_split(X, np.where(np.arange(60) == 4, np.nan, y), 4, own_fraction=0.5)
+
+
+def test_f16_missing_labels_and_infinite_cells_are_named_by_their_place() -> None:
+    with pytest.raises(InvalidInputError, match="row 8"):
+        heterogeneous_split(np.zeros((10, 2)), [0, 1] * 4 + [np.nan, 1], own_fraction=0.5)
+    X = np.ones((5, 4))
+    X[3, 2] = -np.inf
+    labels = [0, 1, 0, 1, 0]
+    with pytest.raises(InvalidInputError, match="row 3 of X of 'a' in column 2 is infinite"):
+        LocalParties(
+            LayeredObjective([4, 2]), {"a": (X, labels), "b": (np.ones((5, 4)), labels)},
+            threshold=0.2,
+        )  # fmt: skip
