@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 from counterplay.defection import heterogeneous_split
 from counterplay.errors import InvalidInputError
-from counterplay.federated import LayeredObjective, LocalParties
+from counterplay.federated import LayeredObjective, LocalParties, SafeStep, train
 
 X, Y = load_digits(return_X_y=True)
 
@@ -122,8 +122,7 @@ def test_f16_missing_labels_and_infinite_cells_are_named_by_their_place() -> Non
     X = np.ones((5, 4))
     X[3, 2] = -np.inf
     labels = [0, 1, 0, 1, 0]
+    sites = {"a": (X, labels), "b": (np.ones((5, 4)), labels)}
+    parties = LocalParties(LayeredObjective([4, 2]), sites, threshold=0.2)
     with pytest.raises(InvalidInputError, match="row 3 of X of 'a' in column 2 is infinite"):
-        LocalParties(
-            LayeredObjective([4, 2]), {"a": (X, labels), "b": (np.ones((5, 4)), labels)},
-            threshold=0.2,
-        )  # fmt: skip
+        train(parties, SafeStep(0.02), step_size=0.1, rounds=3)
