@@ -86,6 +86,7 @@ def killed(store: str, after: int, sig: int) -> None:
         if seen == after:
             os.kill(os.getpid(), sig)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     run = run_plan(toy_context(), sections=[Toy()], store=store, progress=progress)
     print("interrupted" if run.interrupted else "done")
 

@@ -182,9 +182,12 @@ def test_f6_fractions_are_called_best_found() -> None:
     assert plan.envy_free is not None
     assert plan.envy_free.total <= sum(other)
     assert not plan.is_proved("envy_free")
-    lines = plan.summary().splitlines()
-    for name in ("cheapest plan", "stable plan", "envy-free plan"):
-        assert "best found, nothing below" in next(line for line in lines if line.startswith(name))
+    assert not plan.is_proved("optimal")
+    said = {line[:11].strip(): line for line in plan.summary().splitlines()}
+    assert "best found, nothing below" in said["cheapest pl"]
+    assert "infimum, within 1%" in said["envy-free p"]
+    assert plan.is_proved("stable")  # boxes enclose every equilibrium
+    assert "best found" not in said["stable plan"]
 
 
 def test_f6_too_many_plans_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:

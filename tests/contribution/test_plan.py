@@ -151,7 +151,8 @@ def test_messages_call_parties_by_their_names() -> None:
         plan.what_if(targets={"north": 9.0}, caps=dict.fromkeys(NAMES, 1.0))
     capped = LinearGame(OVERLAP, 1.0, upper=[2.0, 0.7, 2.0, 2.0, 2.0])
     named = plan_contributions(capped, NAMES)
-    assert "no stable plan respects the caps: north needs" in named.summary()
+    assert "north could not reach its target alone below its cap 0.7" in named.summary()
+    assert "no stable plan: at least 0.18 units must be brought" in named.summary()
     assert plan.game.subset([1, 2]).party(0) == "north"
 
 

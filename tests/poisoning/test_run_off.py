@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import BatchedMLPClassifier, PartitionClassifier
 from counterplay.poisoning.certificates import spread_parts
+from counterplay.poisoning.errors import BlockFailureWarning
 from counterplay.poisoning.run_off import run_off, run_off_radius, run_off_spread_radius
 
 UNKNOWN = -np.inf
@@ -176,7 +177,8 @@ def test_run_off_is_a_scikit_learn_classifier() -> None:
 def test_run_off_handles_odd_models_and_bad_input() -> None:
     X, y = load_digits(return_X_y=True)
     guard = PartitionClassifier(KNeighborsClassifier(9), 27, aggregation="runoff", min_lead=3)
-    guard.fit(X[:300], y[:300])  # small blocks refuse to predict with nine neighbours
+    with pytest.warns(BlockFailureWarning, match="n_neighbors"):
+        guard.fit(X[:300], y[:300])  # small blocks refuse to predict with nine neighbours
     assert (guard.votes(X[300:400]) == -1).any()
     radius = guard.certify(X[300:400])
     assert np.array_equal(radius == -1, guard.abstains(X[300:400]))

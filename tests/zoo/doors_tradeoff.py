@@ -78,6 +78,7 @@ def examples(X: Any, y: Any) -> Any:
 DOORS = {
     "ChampionChallenger": judged,
     "ChampionChallenger.predict": lambda X, y: live().predict(X),
+    "SelectiveChampion.predict": lambda X, y: live(feedback="selective", acceptance=0.5).predict(X),
     "LiveChampion.predict": lambda X, y: live(feedback="live").predict(X),
     "replay_losses": lambda X, y: replay_losses(MODELS, [(X, y)]),
     "RiverExperts": examples,

@@ -88,6 +88,7 @@ class Campaign(ChangingCampaign):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2)); y = np.where(X[:, 0] > 0, "good", "bad")
     >>> campaign = Campaign(X, owners=["a"] * 150 + ["b"] * 150, classes=["bad", "good"],

@@ -106,7 +106,7 @@ def measure_sites(
     >>> sites = {"city": (X[:400], y[:400]), "island": (X[400:], y[400:])}
     >>> points = measure_sites(sites, plans="share", budget=48, progress=False)
     >>> points.fits, points.largest().tolist()  # three quarters of each site's own rows
-    (48, [300, 126])
+    (48, [300, 127])
     """
     given = sites if isinstance(sites, Sites) else read_sites(
         sites, label, contribute_only=contribute_only

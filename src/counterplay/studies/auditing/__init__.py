@@ -14,6 +14,17 @@ AREA = Area(
         "each with its gain, its interval and what the number rests on. It credits the cheapest "
         "gain first: often the cut, not the defence."
     ),
+    harm=(
+        "A model that is right on last year's rows goes live. The cut treats a bad loan like a good "
+        "one refused, applicants learn what counts, and a few planted rows flip a decision: the "
+        "accuracy on held-out rows shows none of it."
+    ),
+    remedy=(
+        "One command on the model and the table gives one page: what it costs beside the plain "
+        "rules, what gaming and planted rows do to it, and what to do next, each with its interval."
+    ),
+    start="counterplay audit model.skops loans.csv --config audit.toml",
+    picture="pages/money",
     studies=(PAGES, SEEN),
 )
 
