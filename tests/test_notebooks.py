@@ -1,4 +1,4 @@
-"""The tutorials as notebooks: executed by a real kernel, as a reader would."""
+"""The tutorials as notebooks: a real kernel runs them, and prints what their pages show."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 
 import page_code
+
+from scripts import words
 
 NOTEBOOKS = page_code.notebooks()
 
@@ -33,6 +36,15 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     nbclient.NotebookClient(
         book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
-    printed = [output for cell in book.cells for output in cell.get("outputs", [])]
-    assert any(output.output_type == "stream" for output in printed)
-    assert not any(output.output_type == "error" for output in printed)
+    page = Path(page_code.ROOT) / "docs" / Path(name).with_suffix(".md")
+    text = page.read_text(encoding="utf-8")
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
+    for cell, block in zip(cells, page_code.blocks(text), strict=True):
+        assert not any(output.output_type == "error" for output in cell.outputs)
+        printed = "".join(o.text for o in cell.outputs if o.get("name") == "stdout")
+        assert words(printed) == words(block.shown or "")  # what the page shows
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert pictures
+    for picture in pictures:
+        assert (page.parent / picture).exists(), picture
+        assert f"]({picture})" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import counterplay
@@ -16,6 +17,7 @@ FLAGGED = {  # behind trust_pickle=True, tested there
 LOADERS = {("pickle", "load"), ("pickle", "loads"), ("joblib", "load"), ("torch", "load")}
 
 
+@functools.cache
 def calls() -> list[tuple[str, str, str, ast.Call]]:
     """File, owner (or nothing) and name of every call in the package."""
     found = []

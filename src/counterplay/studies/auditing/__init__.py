@@ -15,9 +15,9 @@ AREA = Area(
         "gain first: often the cut, not the defence."
     ),
     harm=(
-        "A model that is right on last year's rows goes live. The cut treats a bad loan like a good "
-        "one refused, applicants learn what counts, and a few planted rows flip a decision: the "
-        "accuracy on held-out rows shows none of it."
+        "A model that is right on last year's rows goes live. The cut treats a bad loan like a "
+        "good one refused, applicants learn what counts, and a few planted rows flip a decision: "
+        "the accuracy on held-out rows shows none of it."
     ),
     remedy=(
         "One command on the model and the table gives one page: what it costs beside the plain "
