@@ -31,5 +31,6 @@ def run_python(arguments: list[str], folder: Path, limit: float) -> str:
 
 
 def words(output: str) -> list[str]:
-    """The output without numbers, which may differ in the last digit, and without their padding."""
+    """The output without numbers, which may differ in the last digit, receipts and padding."""
+    output = re.sub(r"\b[0-9A-Z]{4}(?:-[0-9A-Z]{4}){3}\b", "#", output)
     return re.sub(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "#", output).split()
