@@ -109,7 +109,7 @@ def test_check_turns_a_failed_verdict_into_an_exit_code(monkeypatch: pytest.Monk
         (["run", "--all", "sample"], "not both"),
         (["run", "sample", "--jobs", "0"], "jobs"),
         (["run", "sample", "--seed", "-1"], "seed"),
-        (["run", "sample", "--seed", "x"], "not a valid int"),
+        (["run", "sample", "--seed", "x"], "valid int"),
         (["run", "sample", "--scale", "huge"], "'huge' is not one of 'quick', 'full'"),
         (["run", "sample", "--address", "x"], "--backend ray"),
         (["run", "sample", "--wrong"], "No such option"),
