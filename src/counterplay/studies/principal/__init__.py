@@ -26,7 +26,7 @@ AREA = Area(
     ),
     harm=(
         "The winner of an A/B test of offers is the noisiest one: with five shares and twenty rows "
-        "each it lost 15 % of the best value. And an offer that is best on paper sits on a near- "
+        "each it lost 15 % of the best value. And an offer that is best on paper sits on a near-"
         "tie of the other side, who need not break it kindly."
     ),
     remedy=(
