@@ -31,8 +31,8 @@ AREA = Area(
         "that trusts every answer recommends the wrong item with full confidence."
     ),
     remedy=(
-        "Ask few comparisons and stop with a certificate that survives wrong answers: no other "
-        "item can be much better for this person."
+        "Ask comparisons and stop with a certificate that holds as long as at most a stated share "
+        "of the answers is wrong: no other item can be much better for this person."
     ),
     start="counterplay elicit cars.csv --benefit comfort --cost price",
     picture="few-questions/questions",

@@ -45,7 +45,7 @@ AREA = Area(
     ),
     remedy=(
         "Say what people can change and what it costs them. The report counts who moves and who "
-        "pays; `rethreshold` finds the cut that is safe whatever people can spend."
+        "pays; `rethreshold` finds the cut with the smallest worst regret over all they may spend."
     ),
     start="gaming_report(model, table, outcome, moves=moves)",
     picture="moves-cuts/regret",
