@@ -151,8 +151,8 @@ def _result(records: pd.DataFrame) -> SectionResult:
                 columns=(
                     Column(name="site"), Column(name="owns", number=True),
                     Column(name="brings", number=True), Column(name="accuracy", number=True),
-                    Column(name="promise"), Column(name="would surely hold back", number=True),
-                    Column(name="would perhaps hold back", number=True),
+                    Column(name="promise"), Column(name="could surely hold back", number=True),
+                    Column(name="could perhaps hold back", number=True),
                 ),
                 note="Rows. Modelled: the site has too few rows to check the promise on them.",
             ),

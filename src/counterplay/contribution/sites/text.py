@@ -59,7 +59,7 @@ def _recommendation(plan: ConsortiumPlan) -> str:
                   "mixtures: no common share was measured)"}[plan.ray.source]  # fmt: skip
         said += source
     elif name == "stable":
-        said = "the stable plan: nobody gains by bringing less"
+        said = "the stable plan: nobody who wants this confidence gains by bringing less"
     else:
         said = "the cheapest mixture"
     return f"recommended: {name}, {said}; {chosen.total:,} of {total:,} rows for {goal} at {level}"
@@ -106,7 +106,7 @@ def _holding_back(plan: ConsortiumPlan) -> list[str]:
     interest = chosen.against_interest
     who = interest[interest >= 0.5].sort_values(ascending=False)
     if not len(who):
-        first = f"under the {name} plan nobody brings rows against its interest"
+        first = f"at the estimates nobody brings rows against its interest under the {name} plan"
     else:
         each = ", ".join(f"{site} {rows:.0f}" for site, rows in who.items())
         first = (
@@ -117,9 +117,9 @@ def _holding_back(plan: ConsortiumPlan) -> list[str]:
     sure = chosen.sure[chosen.sure >= 0.5]
     if len(sure):
         each = ", ".join(
-            f"{site} {rows:.0f} (perhaps {chosen.perhaps[site]:.0f})" for site, rows in sure.items()
+            f"{site} {rows:.0f} (in some {chosen.perhaps[site]:.0f})" for site, rows in sure.items()
         )
-        lines.append(f"would surely hold back: {each}")
+        lines.append(f"could hold back and still be served in nearly all redraws: {each}")
     alone = plan.left_alone
     if alone is not None:
         late = int((alone.short > 1e-6).sum())
