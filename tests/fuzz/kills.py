@@ -58,9 +58,11 @@ def _killed(walk: RegisteredStudy, store: Path, moment: float, expected: list[An
 
 
 def _study() -> RegisteredStudy:
-    if str(SAMPLE) not in sys.path:
-        sys.path.insert(0, str(SAMPLE))
-    return next(entry for entry in select(["sample"]) if entry.study.name == "walk")
+    sys.path.insert(0, str(SAMPLE))
+    try:
+        return next(entry for entry in select(["sample"]) if entry.study.name == "walk")
+    finally:
+        sys.path.remove(str(SAMPLE))  # other tests count the areas that are installed
 
 
 def _sweep(walk: RegisteredStudy, store: Path) -> None:
