@@ -29,6 +29,7 @@ from counterplay.invariance.embedding import KINDS, Kind
 from counterplay.invariance.images import Form, group_for
 from counterplay.invariance.label_test import LabelTest
 from counterplay.invariance.naturalness import naturalness
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
 from counterplay.invariance.symmetry import (
     NOTHING,
     Question,
@@ -42,7 +43,6 @@ from counterplay.invariance.symmetry_library import Library, column_candidates, 
 from counterplay.invariance.table_rows import TableRows
 from counterplay.invariance.texts import token_order_question
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup
 from counterplay.tables import Table
 
 if TYPE_CHECKING:

@@ -241,7 +241,8 @@ def _repeat(
     lands = landing(geo, moved)
     passes = []
     for far in (True, False):
-        passes.append(match(geo, lands, usable, rng.random(len(y)) < 0.5, far=far))
+        coins = rng.random(len(y)) < 0.5
+        passes.append(match(geo, moved, lands, usable, coins, far=far))
         if hook is not None:
             hook(passes[-1])
     loss, scale = _loss(y)

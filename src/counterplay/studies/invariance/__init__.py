@@ -9,7 +9,7 @@ from counterplay.studies.invariance.real_data import BOARDS, COLOURS, TABLE
 from counterplay.studies.invariance.rotated import ROTATED
 from counterplay.studies.invariance.settings import ADAPTIVE, AGNOSTIC, BENIGN
 from counterplay.studies.invariance.symmetry_advice import ADVICE
-from counterplay.studies.invariance.symmetry_size import SIZE
+from counterplay.studies.invariance.symmetry_size import POWER, SIZE
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -35,7 +35,7 @@ AREA = Area(
     picture="hurts/hurts",
     studies=(
         NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
-        DIMENSIONS, SIZE, ADVICE,
+        DIMENSIONS, SIZE, POWER, ADVICE,
     ),
 )  # fmt: skip
 

@@ -108,13 +108,13 @@ def advice_figure(frame: pd.DataFrame) -> Figure:
     """Test errors of all candidates (circles; hollow: without the symmetry), of the model that the
     advisor chose (bar) and what it promised (green). Means over random training sets.
     """
-    from counterplay.invariance.advisor_families import CANDIDATES, TWINS
+    from counterplay.invariance.advisor_families import CANDIDATES, COPIES, TWINS
 
     table = _by_setting(frame)
     figure, (ax,) = panels(1, width=8.0, height=0.42 * len(table) + 1.6)
     for place, row in enumerate(table.to_dict(orient="records")):
         for name in CANDIDATES:
-            known = name in TWINS or name == "augment"
+            known = name in TWINS or name in COPIES
             ax.plot(row[name], place, "o", color=PALETTE[0] if known else PALETTE[1], ms=5,
                     mfc=None if known else "white")  # fmt: skip
         ax.plot(row["advisor"], place, "|", color="black", ms=16, mew=2)
