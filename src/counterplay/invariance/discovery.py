@@ -236,7 +236,7 @@ def _candidates(
         table = Table.of(rows)
         form = Form.of(table)
         found = library(kind, table.width, form.shape if shape is None else shape)
-    form = Form.of(Table.of(rows))
+    form = Form.of(Table.of(rows)) if read is None else Form(rows.shape[1], read.names)
     for name, group in (more or {}).items():
         if not isinstance(name, str):
             raise InvalidInputError(f"names of candidates must be texts, got {shorten(name, 60)}")
