@@ -31,7 +31,7 @@ _BLOCK = 20
 def level_grid(scale: Scale) -> Sequence[Params]:
     """Worlds and blocks of runs."""
     if scale == "quick":
-        return [{"world": name, "block": 0, "runs": 4} for name in _RUNS]
+        return [{"world": name, "block": 0, "runs": 3} for name in _RUNS]
     return [
         {"world": name, "block": block, "runs": _BLOCK}
         for name, runs in _RUNS.items() for block in range(runs // _BLOCK)
