@@ -72,7 +72,7 @@ def random_case(kind: str, seed: int) -> Case:
     X = pd.DataFrame(rng.normal(size=(n, d)).round(2), columns=list("abcd")[:d])
     X["a"] = rng.integers(0, 6, n).astype(float)
     y = (X.sum(axis=1) + X["a"] * X["b"] + rng.normal(size=n) > 2).astype(int)
-    ways = ["up", "down", "both"]
+    ways: list[Any] = ["up", "down", "both"]
     columns: dict[str, Any] = {
         name: Change(ways[rng.integers(3)], rng.uniform(0.3, 2), per="unit") for name in X
     }
@@ -85,7 +85,8 @@ def random_case(kind: str, seed: int) -> Case:
         model = HistGradientBoostingClassifier(max_iter=8, max_depth=3, early_stopping=False)
         X.loc[::6, "b"] = np.nan
         X["k"] = pd.Categorical(rng.choice(["u", "v", "w"], n))
-        columns["b"] = Change("both", 0.8, per="unit", missing=[0.5, "keep"][seed % 2], hide=1.1)
+        fill: Any = "keep" if seed % 2 else 0.5
+        columns["b"] = Change("both", 0.8, per="unit", missing=fill, hide=1.1)
     elif kind == "one-hot":
         X["k"] = rng.choice(["u", "v", "w"], n)
         numbers = [name for name in X if name != "k"]
