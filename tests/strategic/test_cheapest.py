@@ -245,13 +245,15 @@ def test_brackets_are_valid_and_monotone() -> None:
     y = (np.sin(2 * X["a"]) + X["b"] * X["c"] > 0.5 + 0.5 * X["d"]).astype(int)
     model = GradientBoostingClassifier(n_estimators=40, max_depth=3, random_state=0).fit(X, y)
     moves = Moves({c: Change("both", per="unit") for c in "abcde"}, reference=X)
-    people = X.iloc[:120]
-    plans = [cheapest_moves(model, people, moves, nodes=k) for k in (1, 5, 50, 20_000)]
+    people = X.iloc[:300]
+    plans = [cheapest_moves(model, people, moves, nodes=k) for k in (1, 10, 100, 1000, 20_000)]
+    exact = plans[-1].upper
     assert plans[-1].exact.all()
     assert not plans[0].exact.all()
     for small, large in zip(plans, plans[1:]):
         assert (small.lower <= large.lower + 1e-12).all()
         assert (small.upper >= large.upper - 1e-12).all()
+        assert ((small.lower <= exact + 1e-12) & (exact <= small.upper + 1e-12)).all()
 
 
 @pytest.mark.claim("20.09")

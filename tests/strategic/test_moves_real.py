@@ -21,6 +21,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScale
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.strategic import Change, Moves, Switch, cheapest_moves
+from counterplay.strategic.best_shown import best_shown
 
 
 def frame(name: str, *left_out: str) -> tuple[pd.DataFrame, Any]:
@@ -210,3 +211,22 @@ def test_credit_tables_are_solved_exactly(name: str, library: str) -> None:
     goals = plan.destination[movers]
     assert (model.predict(goals) == 1).all()
     assert moves.price(rejected[movers], goals) == pytest.approx(plan.upper[movers], abs=1e-9)
+
+
+@pytest.mark.claim("20.19")
+def test_on_heloc_people_are_accepted_if_and_only_if_their_best_score_passes() -> None:
+    X, y = frame("heloc", "RiskPerformance")
+    A, B, ya, _ = train_test_split(X, y, test_size=0.3, random_state=0)
+    model = ensemble("histogram").fit(A, ya)
+    fixed = ["ExternalRiskEstimate", "MSinceOldestTradeOpen", "AverageMInFile"]
+    moves = Moves(
+        {c: Change("both", step=1, codes=[-9, -8, -7]) for c in X if c not in fixed}, reference=A
+    )
+    people, budgets = B.iloc[:100], [0.1, 0.25, 0.5, 0.75, 1.0]
+    plan = cheapest_moves(model, people, moves, budget=1.0)
+    shown = best_shown(model, people, moves, budgets)
+    assert plan.exact.all()
+    assert shown.exact.all()
+    for k, r in enumerate(budgets):
+        passes = model.predict(shown.destination(k)) == 1
+        assert (passes == (plan.upper <= r * (1 + 1e-9))).all()
