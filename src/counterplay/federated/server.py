@@ -24,13 +24,8 @@ from counterplay.errors import InvalidInputError
 from counterplay.federated.anchor import Anchor
 from counterplay.federated.blocking import Blocking
 from counterplay.federated.cuts import Cuts, Slack
-from counterplay.federated.history import (
-    GOODBYE,
-    FederationHistory,
-    PartyGauge,
-    RoundGauge,
-    Status,
-)
+from counterplay.federated.gauges import GOODBYE, PartyGauge, RoundGauge, Status
+from counterplay.federated.history import FederationHistory
 from counterplay.federated.replies import (
     UNUSABLE,
     Answer,
