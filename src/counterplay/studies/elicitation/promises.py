@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALPHA = 0.05
-TRIED = ("slips", "shuffled", "better one second", "wrong prior", "curve", "unknown sign")
-FULL = dict(zip(TRIED, (2000, 120, 100, 40, 30, 30)))
+TRIED = (
+    "slips", "shuffled", "better one second", "wrong prior", "curve", "unknown sign",
+    "curve taken for a line",
+)  # fmt: skip
+FULL = dict(zip(TRIED, (2000, 120, 100, 40, 30, 30, 30)))
 QUESTIONS = 60
 
 
@@ -38,22 +41,23 @@ def _grid(scale: Scale) -> Sequence[Params]:
 def _cell(params: Params, seed: int) -> Record:
     kind, person = str(params["kind"]), int(params["person"] or 0)
     most = int(params["questions"] or 0)
-    rng = np.random.default_rng([26, TRIED.index(kind), person])
+    same = kind.removesuffix(" taken for a line")  # the same people
+    rng = np.random.default_rng([26, TRIED.index(same), person])
     if kind in TRIED[:3]:
-        return {"questions_asked": most, "left": _left(kind, person, most, rng), "false": None}
-    session, w = _session(kind, str(params["stop"]), person, most, rng)
+        left = _left(kind, person, most, rng)
+        return {"questions_asked": most, "left": left, "certified": None, "false": None}
+    session, worth = _session(kind, str(params["stop"]), person, most, rng)
     flip = 0.05 if kind == "wrong prior" else 0.1
     while (query := session.ask()) is not None:
-        values = [option.value for option in query.options]
-        best = int(np.argmax([value @ w for value in values]))
+        best = int(np.argmax(worth[list(query.rows)]))
         session.tell(1 + (best if rng.random() >= flip else 1 - best))
     result = session.result
-    worth = session._items.values @ w
     span = worth.max() - (worth.min() if session._items.ranged else 0.0)
     regret = float((worth.max() - worth[result.item]) / span)
     reached = bool(session._state.view.certified) or params["stop"] == "credible"
     false = bool(reached and regret > session.target_regret + 1e-9)
-    return {"questions_asked": result.n_queries, "left": None, "false": false}
+    asked = result.n_queries
+    return {"questions_asked": asked, "left": None, "certified": reached, "false": false}
 
 
 def _left(kind: str, person: int, most: int, rng: np.random.Generator) -> bool:
@@ -83,7 +87,7 @@ def _left(kind: str, person: int, most: int, rng: np.random.Generator) -> bool:
 def _session(
     kind: str, stop: str, person: int, most: int, rng: np.random.Generator
 ) -> tuple[ReliableElicitor, FloatArray]:
-    """A questionnaire on items of the kind, and the person's weights of its values."""
+    """A questionnaire on items of the kind, and what they are worth to the person."""
     import pandas as pd
 
     options: dict[str, Any] = {
@@ -92,17 +96,21 @@ def _session(
     if kind == "wrong prior":  # people want what the prior wants least
         taste = np.array([0.4, 0.3, 0.2, 0.1])
         prior, w = rng.dirichlet(12 * taste[::-1], size=3000), rng.dirichlet(12 * taste)
-        return ReliableElicitor(rng.random((300, 4)), prior=prior, **options), w
+        items = rng.random((300, 4))
+        return ReliableElicitor(items, prior=prior, **options), items @ w
     frame = pd.DataFrame(rng.random((200, 2)), columns=["quality", "price"])
-    if kind == "curve":  # each third of the price range matters less than the one before
+    if kind.startswith("curve"):  # each third of the price range matters less than the one before
+        frame["quality"] = frame.price + 0.1 * frame.quality  # quality has its price
         catalogue = Catalogue(frame, ["quality"], ["price"], curves={"price": 3})
         steps = np.sort(rng.dirichlet(np.ones(3)))[::-1]
         share = float(rng.uniform(0.3, 0.7))
-        return ReliableElicitor(catalogue, **options), np.append(share, (1 - share) * steps)
+        worth = catalogue.values @ np.append(share, (1 - share) * steps)
+        source = catalogue if kind == "curve" else Catalogue(frame, ["quality"], ["price"])
+        return ReliableElicitor(source, **options), worth
     catalogue = Catalogue(frame.assign(size=rng.random(200)), ["quality"], ["price"],
                           either=["size"])  # fmt: skip
     w = rng.dirichlet(np.ones(3)) * [1, 1, 1 if person % 2 else -1]
-    return ReliableElicitor(catalogue, **options), np.asarray(w)
+    return ReliableElicitor(catalogue, **options), np.asarray(catalogue.values @ w)
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
