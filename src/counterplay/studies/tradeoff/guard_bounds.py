@@ -186,6 +186,9 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for (rho, T0), part in rows.groupby(["setting", "history"]):
         told = f"Calibrated burst exceeded, correlation {rho:g}, {T0} rounds of history"
         found.append(at_most("26.32", told, float(part.value.mean()), 0.1 if len(part) > 50 else 1))
+        if len(part) > 50:
+            told = f"The largest CUSUM of the history exceeded, {rho:g}, {T0} rounds"
+            found.append(at_least("26.32", told, float(part.other.mean()), 0.5))
     for c, part in frame[frame.kind == "alarm"].groupby("setting"):
         n = int(part.streams.sum())
         limit = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / n)
