@@ -23,6 +23,7 @@ from counterplay.invariance import (
     OrbitKernelClassifier,
     OrbitVoteClassifier,
     augmented_sample,
+    check_symmetry,
     groups,
     symmetry_advisor,
 )
@@ -281,3 +282,34 @@ def test_copies_of_a_frame_have_its_names_and_the_rows_they_come_from() -> None:
 def test_r5_sizes_are_refused_before_the_work(make) -> None:
     with pytest.raises(InvalidInputError, match=r"too many|at most|more than"):
         make()
+
+
+def test_interchangeable_columns_by_name() -> None:
+    rng = np.random.default_rng(0)
+    eyes = pd.DataFrame(rng.normal(size=(120, 3)), columns=["left", "age", "right"])
+    sick = np.where(eyes["left"] + eyes["right"] > eyes["age"], "yes", "no")
+    by_name = groups.column_permutations(columns=["left", "right"])
+    by_number = groups.column_permutations(3, blocks=[[0], [2]])
+    assert check_symmetry(eyes, sick, by_name, random_state=0).p_value == (
+        check_symmetry(eyes, sick, by_number, random_state=0).p_value
+    )
+    other = eyes[["right", "left", "age"]]  # another order of columns, the same question
+    for order in (eyes, other):
+        model = CanonicalClassifier(DecisionTreeClassifier(random_state=0), by_name)
+        model.fit(order, sick)
+        exchanged = eyes.rename(columns={"left": "right", "right": "left"})
+        assert (model.predict(exchanged) == model.predict(eyes)).all()
+    advice = symmetry_advisor(
+        LogisticRegression(), other, sick, by_name, candidates=["augment", "canonical"],
+        check=False, random_state=0,
+    )  # fmt: skip
+    assert advice.theory.vco == 3  # the mean of both eyes, and the age
+    with pytest.raises(InvalidInputError, match="X has no names; pass a frame"):
+        CanonicalClassifier(DecisionTreeClassifier(), by_name).fit(eyes.to_numpy(), sick)
+    with pytest.raises(InvalidInputError, match="X has no column 'nose'; the group names it"):
+        check_symmetry(eyes, sick, groups.column_permutations(columns=["left", "nose"]))
+    for bad in ([], ["left", "left"], [["left", "age"], ["right"]], "left", [3]):
+        with pytest.raises(InvalidInputError, match="columns must be"):
+            groups.column_permutations(columns=bad)
+    with pytest.raises(InvalidInputError, match="not both"):
+        groups.column_permutations(3, columns=["left", "right"])

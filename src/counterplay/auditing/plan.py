@@ -28,7 +28,7 @@ from counterplay.auditing.pilot import measure
 from counterplay.auditing.section import Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
 from counterplay.core.threads import one_thread
-from counterplay.errors import CounterplayError, StoreError
+from counterplay.errors import CounterplayError, InvalidInputError, StoreError
 from counterplay.tables import fingerprint
 from counterplay.tables.cells import shown
 
@@ -128,6 +128,23 @@ def _silent(text: str, done: int, total: int) -> None:
     """Show nothing."""
 
 
+class ProgressError(InvalidInputError):
+    """The caller's own ``progress`` raised; the run stops, what is stored stays."""
+
+
+def _guarded(progress: Progress) -> Progress:
+    """Return the callback with its own errors named as such, so that no section is blamed."""
+
+    def told(text: str, done: int, total: int) -> None:
+        try:
+            progress(text, done, total)
+        except Exception as error:
+            kind = type(error).__name__
+            raise ProgressError(f"progress raised {kind}: {shown(error, 200)}") from error
+
+    return told
+
+
 class _Running:
     """One run: sections in order, stages in batches, a clock unless there is an earlier plan."""
 
@@ -141,7 +158,7 @@ class _Running:
         budget: float,
     ) -> None:
         self.context, self.sections, self.store = context, sections, store
-        self.progress, self.started, self.budget = progress, started, budget
+        self.progress, self.started, self.budget = _guarded(progress), started, budget
         self.results: dict[str, SectionResult] = {}
         self.failed: dict[str, str] = {}
         self.skipped: dict[str, list[Missing]] = {}
@@ -293,7 +310,7 @@ class _Running:
 
 
 class _Caught:
-    """A section that raises becomes a sentence; a damaged store stops everything."""
+    """A section that raises becomes a sentence; a damaged store or the caller stops everything."""
 
     def __init__(self, run: _Running, section: Section) -> None:
         self.run, self.section = run, section
@@ -302,7 +319,8 @@ class _Caught:
         pass
 
     def __exit__(self, kind: Any, error: Any, tb: Any) -> bool:
-        if error is None or isinstance(error, StoreError) or not isinstance(error, Exception):
+        stops = isinstance(error, StoreError | ProgressError)
+        if error is None or stops or not isinstance(error, Exception):
             return False
         if isinstance(error, CounterplayError):
             sentence = str(error)

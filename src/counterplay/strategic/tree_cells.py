@@ -313,6 +313,7 @@ class Nodes:
     def forest(self, start: float, single: bool) -> Forest:
         """Return everything as arrays."""
         nodes = list(zip(*self.rows))
+        self.leaves.sort(key=lambda leaf: (leaf[0], -leaf[1]))  # the best of a tree first
         entries = [entry for leaf in self.leaves for entry in leaf[2]]
         columns = list(zip(*entries)) if entries else [(), (), (), (), ()]
         empty = np.zeros((1, self.widest), dtype=np.uint8)

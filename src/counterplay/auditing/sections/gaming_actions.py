@@ -16,7 +16,14 @@ from counterplay.auditing.findings import Action, Scenario, Variant
 from counterplay.auditing.intervals import difference_of, ends
 from counterplay.auditing.quantity import Basis, Quantity, weakest
 from counterplay.auditing.sections.break_even import BreakEven, break_even, drawn_shares
-from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST, Rules
+from counterplay.auditing.sections.gaming_rules import (
+    AS_IS,
+    FIXED,
+    HARDENED,
+    HONEST,
+    STRATEGIC,
+    Rules,
+)
 from counterplay.auditing.sections.honest import plain_cost
 from counterplay.auditing.sections.honest_words import PLAIN
 from counterplay.core.validation import BoolArray
@@ -140,6 +147,8 @@ class Worth:
         found = [self._cut(offered), self._harden(offered)]
         if FIXED in self.rules.decisions:
             found.append(self._fixed())
+        if STRATEGIC in self.rules.decisions:
+            found.append(self._strategic())
         return found + self._suggestions(movers)
 
     def remaining(self) -> dict[str, Quantity]:
@@ -202,6 +211,16 @@ class Worth:
             scenario=when, scenarios=self._scenarios(HARDENED, FIXED), after=HARDENED,
             instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
             how="drop the columns and fit again",
+        )  # fmt: skip
+
+    def _strategic(self) -> Action:
+        gain, when = self._ranked(HARDENED, STRATEGIC)
+        budget = self.rules.budgets[self.b]
+        return Action(
+            name=STRATEGIC, title=f"Fit a linear rule for people who spend {budget:g}", gain=gain,
+            scenario=when, scenarios=self._scenarios(HARDENED, STRATEGIC), after=HARDENED,
+            instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
+            how="`counterplay.strategic.StrategicLinearClassifier` with the moves of the config",
         )  # fmt: skip
 
     def _nothing(self) -> str:

@@ -175,12 +175,13 @@ def _grid(rules: Rules, table: list[Line]) -> Grid:
 
 
 def _rest(rules: Rules) -> str:
-    """Say on how many rows the numbers rest."""
+    """Say on how many rows the numbers rest, and which rule is missing."""
+    missing = f" No rule could be fitted for gaming: {rules.no_fit}." if rules.no_fit else ""
     if not rules.sampled:
-        return f"All on {len(rules.rows):,} rows."
+        return f"All on {len(rules.rows):,} rows.{missing}"
     return (
         f"Effort 0 rests on {len(rules.all_rows):,} rows, the others, and all gains, on "
-        f"{len(rules.rows):,} of them."
+        f"{len(rules.rows):,} of them.{missing}"
     )
 
 
