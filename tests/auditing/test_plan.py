@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -161,3 +162,27 @@ def test_sections_by_name() -> None:
     assert [s.name for s in load_sections(["planted"])] == ["honest", "planted"]
     with pytest.raises(UnknownNameError, match="gaming"):
         load_sections(["gamng"])
+
+
+def test_an_interrupted_cell_of_a_study_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterplay.studies.auditing import people as study
+
+    found = study.run_plan(toy_context(), sections=[Toy()])
+    stopped = dataclasses.replace(found, interrupted=True)
+    monkeypatch.setattr(study, "run_plan", lambda *args, **more: stopped)
+    with pytest.raises(KeyboardInterrupt):
+        study.whole_run(toy_context(), Toy())
+
+
+def test_a_callback_that_raises_stops_the_run_and_blames_nobody_else() -> None:
+    told = []
+
+    def progress(text: str, done: int, total: int) -> None:
+        told.append(text)
+        if total:
+            raise ZeroDivisionError("my own mistake")
+
+    with pytest.raises(InvalidInputError, match="progress raised ZeroDivisionError") as error:
+        run_plan(toy_context(), sections=[Toy()], progress=progress)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    assert len(told) == 2
