@@ -6,7 +6,7 @@ types and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
@@ -103,6 +103,8 @@ class ReliableConfig(Record, frozen=True):
     running: bool
     """Whether a preference that was excluded once stays excluded."""
     columns: Columns | None = None
+    page: dict[str, Any] | None = None
+    """How the items are shown: names, units, texts; nothing of it enters a certificate."""
 
 
 class Asked(Record, frozen=True):
@@ -117,6 +119,8 @@ class Asked(Record, frozen=True):
     forecast: Chances
     then: Annotated[tuple[Chances, ...], Meta(max_length=4)] = ()
     repeat_of: Count | None = None
+    left: Count | None = None
+    """About how many questions were still to come: an estimate, told to the person."""
 
 
 class Chosen(Record, frozen=True):
@@ -124,6 +128,10 @@ class Chosen(Record, frozen=True):
 
     asked: Positive
     order: Order
+    answer: Literal["first", "second"] | None = None
+    """The same in words, for a choice between two."""
+    ms: Count | None = None
+    """Milliseconds from the question to the answer, as the page measured them."""
 
 
 class Unsaid(Record, frozen=True):
@@ -131,6 +139,7 @@ class Unsaid(Record, frozen=True):
 
     asked: Positive
     said: Literal["same", "cannot say"]
+    ms: Count | None = None
 
 
 class Volunteered(Record, frozen=True):
@@ -139,6 +148,15 @@ class Volunteered(Record, frozen=True):
     shown: Annotated[tuple[Shown, ...], Meta(min_length=2, max_length=2)]
     forecast: Annotated[tuple[Chance, ...], Meta(min_length=2, max_length=2)]
     order: Annotated[tuple[Count, ...], Meta(max_length=1)]
+
+
+class Worth(Record, frozen=True):
+    """What an item is worth to the person: posterior mean and 90 % band, an estimate."""
+
+    item: Count
+    mean: float
+    low: float
+    high: float
 
 
 class ReliableStated(Record, frozen=True):
@@ -156,6 +174,10 @@ class ReliableStated(Record, frozen=True):
     repeats: Count
     disagreements: Count
     refuted: bool
+    compared: tuple[Worth, ...] = ()
+    """The recommended item and the next ones; estimates, like the credible regret."""
+    weights: tuple[Annotated[tuple[float, float, float], Meta()], ...] = ()
+    """Posterior mean and 90 % band of each weight."""
 
 
 class LabelingConfig(Record, frozen=True):
@@ -205,6 +227,8 @@ class CampaignConfig(Record, frozen=True):
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     known: Annotated[tuple[tuple[Count, Count], ...], Many]
     withdrawn: Annotated[tuple[Count, ...], Many]
+    page: dict[str, Any] | None = None
+    """What people see of the items, and what the learner is made of; nothing rests on it here."""
 
 
 class CampaignTold(Record, frozen=True):
