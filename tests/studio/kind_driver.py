@@ -1,4 +1,4 @@
-"""One stream of a kind without a database: events are checked, linked and folded as the store does."""
+"""One stream of a kind without a database: events are checked, linked and folded."""
 
 from __future__ import annotations
 

@@ -283,6 +283,72 @@ class GuardConfig(Record, frozen=True):
     reviews: Annotated[tuple[Positive, ...], Many]
 
 
+class LiveGuardConfig(Record, frozen=True):
+    """A guard behind an interface: models by name, the budget, and the seed of the draws."""
+
+    promise: Literal["live", "full"]
+    """Whether outcomes of the live model alone are seen, or those of all models."""
+    models: Annotated[tuple[Word, ...], Meta(min_length=2, max_length=1_000)]
+    horizon: Annotated[int, Meta(ge=1, le=10_000_000)]
+    rate: Fraction
+    burst: Nonnegative
+    champion: Count | None
+    safe: Count
+    purse: Nonnegative | None
+    max_delay: Annotated[int, Meta(ge=0, le=10_000_000)]
+    missing: Literal["ignore", "worst"]
+    policy: Literal["guaranteed", "adaptive"]
+    seed: Annotated[int, Meta(ge=0, le=2**62)]
+    reviews: Annotated[tuple[Positive, ...], Many] = ()
+    page: dict[str, Any] | None = None
+
+
+class LiveDecided(Record, frozen=True):
+    """``guard.decided``: who is live in a round, and the draw that says so."""
+
+    decision: Count
+    round: Count
+    epoch: Count
+    model: Count
+    mode: Literal["epoch", "stand-in", "safe", "void", "full"]
+    allowed: Annotated[tuple[Count, ...], Meta(max_length=1_000)]
+    probabilities: Annotated[tuple[Fraction, ...], Meta(max_length=1_000)] = ()
+    draw: Fraction | None = None
+
+
+class LiveOutcome(Record, frozen=True):
+    """``guard.outcome``: what became of a decision; nothing, if it will never be known."""
+
+    id: Word
+    decision: Count
+    model: Word
+    primary: Fraction | None = None
+    secondary: Fraction | None = None
+    missing: bool = False
+    all: Annotated[dict[Word, tuple[Fraction, Fraction]], Meta(max_length=1_000)] | None = None
+
+
+class LiveStated(Record, frozen=True):
+    """``guard.result``: what the guard has seen when the study was closed."""
+
+    rounds: Count
+    judged: Count
+    missing: Count
+    harm: tuple[Nonnegative, ...]
+    live_rounds: tuple[Count, ...]
+    switches: Count
+    largest_excess: Nonnegative
+    """Harm above the rate over the worst interval of judged rounds."""
+    harm_bound: Nonnegative | None
+
+
+class TakenDown(Record, frozen=True):
+    """``guard.taken_down``: somebody took a model out, and why."""
+
+    model: Count
+    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
 class Decided(Record, frozen=True):
     """``guard.decided``: who is live in a round, and who may be."""
 
@@ -311,3 +377,22 @@ class GuardStated(Record, frozen=True):
     reviews: Count
     take_downs: Count
     harm_bound: Nonnegative | None
+
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class AuditRequested(Record, frozen=True):
+    """``audit.requested``: what was handed in, by name and hash."""
+
+    inputs: Annotated[dict[Word, Sha256], Meta(max_length=20)]
+    config: Annotated[str, Meta(max_length=1_000_000)] = ""
+
+
+class AuditFinished(Record, frozen=True):
+    """``audit.finished``: the record of the audit, its hash, and the files that were made."""
+
+    content_sha256: Sha256
+    record: dict[str, Any]
+    gates: Annotated[tuple[dict[str, Any], ...], Meta(max_length=10_000)]
+    artifacts: Annotated[dict[Word, Sha256], Meta(max_length=1_000)]

@@ -87,7 +87,9 @@ class CampaignKind:
 
     def erases(self, config: dict[str, Any], events: Sequence[Event], party: str) -> Iterable[int]:
         """Say which events lose their content: everything that the party itself wrote."""
-        return [e.seq for e in events if e.actor == party and e.kind.startswith(("label.", "party."))]
+        return [
+            e.seq for e in events if e.actor == party and e.kind.startswith(("label.", "party."))
+        ]
 
     def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return what line 1 of an export states."""

@@ -45,7 +45,9 @@ def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Turn the fields of a TOML file into a frozen configuration; the pool is read here."""
     odd = sorted(set(raw) - _KEYS)
     if odd:
-        raise InvalidInputError(f"a campaign has no field {odd[0]!r}; fields are {listed(sorted(_KEYS))}")
+        raise InvalidInputError(
+            f"a campaign has no field {odd[0]!r}; fields are {listed(sorted(_KEYS))}"
+        )
     for name in ("table", "owner", "classes"):
         if not raw.get(name):
             raise InvalidInputError(f"a campaign needs {name} = ...")
@@ -151,7 +153,9 @@ def plain_cell(value: Any) -> str | int | float | bool | None:
 
 
 def _column(cells: list[Any]) -> Any:
-    numbers = all(c is None or (isinstance(c, int | float) and not isinstance(c, bool)) for c in cells)
+    numbers = all(
+        c is None or (isinstance(c, int | float) and not isinstance(c, bool)) for c in cells
+    )
     if numbers and any(c is not None for c in cells):
         return np.array([np.nan if c is None else float(c) for c in cells])
     return pd.Series([None if c is None else str(c) for c in cells], dtype=object)

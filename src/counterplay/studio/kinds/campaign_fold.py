@@ -208,8 +208,8 @@ class CampaignFold:
                 self.imported[str(item)] = event.seq
         for name, code, labeler in body.get("answers", ()):
             word = "skip" if code is None else "tell"
-            line = self.line(word, {"id": name, "label": code, "labeler": labeler} if code is not None
-                             else {"id": name, "labeler": labeler})  # fmt: skip
+            label = {} if code is None else {"label": code}
+            line = self.line(word, {"id": name, "labeler": labeler, **label})
             apply_line(self.campaign, line, self.state.table, f"event {event.seq}")
             self._answered(name, event, source)
 
