@@ -210,8 +210,10 @@ def item_names(frame: pd.DataFrame, column: str | None, rows: Any) -> list[str]:
 
 
 def _digits(numbers: Any) -> int:
-    """Decimal places that tell the numbers of a column apart, at most 3 significant more."""
+    """Decimal places to show: all there are, but at most three significant ones of the spread."""
     spread = float(numbers.max() - numbers.min())
-    if np.all(numbers == np.round(numbers)) or spread >= 1000:
-        return 0
-    return int(min(6, max(0, 2 - int(np.floor(np.log10(spread))))))
+    most = int(min(6, max(0, 2 - int(np.floor(np.log10(spread))))))
+    for digits in range(most):
+        if np.allclose(np.round(numbers, digits), numbers, rtol=1e-12, atol=0.0):
+            return digits
+    return most

@@ -214,6 +214,25 @@ class Engine(ReliableState):
         )  # fmt: skip
 
 
+def warm_up() -> None:
+    """Run the compiled code of the question rule once, on a toy."""
+    config = {
+        "promise": "reliable", "items": [[1.0, 0.0], [0.8, 0.5], [0.5, 0.8], [0.0, 1.0]],
+        "unknown": [], "target": 0.05, "confidence": 0.95, "rates": [0.1], "jnd": 0.0,
+        "running": False,
+    }  # fmt: skip
+    problem = Problem.of(config)
+    engine = Engine.fresh(problem, "warm-up")
+    for _ in range(3):
+        found = engine.question()
+        if found is None:
+            break
+        query, asked = found
+        values = engine.items.values[list(query.rows)]
+        engine.take(ChoiceAnswer("asked", query.rows, "choice", (0,), values), asked.forecast)
+    engine.stated(problem.errors)
+
+
 class Recent:
     """The engines in use, at most so many; the one that was used least recently goes first."""
 

@@ -1,0 +1,162 @@
+"""The one gate that every request passes: limits, headers, the log, and what went wrong.
+
+Plain ASGI: nothing is buffered, so that server-sent events flow, and a request costs microseconds.
+Secrets are cut out of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from counterplay.studio.web.limits import Buckets, address
+from counterplay.studio.web.security import HEADERS, HSTS
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+METHODS = frozenset({"GET", "HEAD", "POST"})
+LARGEST_BODY = 1 << 20
+LARGEST_UPLOAD = 21 * 2**20
+LARGEST_HEADER = 16 * 1024
+LONGEST_PATH = 2_048
+BODY_SECONDS, UPLOAD_SECONDS = 20.0, 120.0
+_SECRET = re.compile(r"^(/(?:j|admin/link)/)[^/]+")
+_UPLOADS = re.compile(r"^/admin/(?:studies/new|studies/import|audits|studies/[^/]+/import)")
+_access = logging.getLogger("counterplay.studio.access")
+
+
+def redacted(path: str) -> str:
+    """Return a path without the secret of a link.
+
+    Examples
+    --------
+    >>> redacted("/j/abcdefg")
+    '/j/***'
+    """
+    return _SECRET.sub(r"\1***", path)
+
+
+class TooSlow(Exception):
+    """A body that did not arrive in time."""
+
+
+class Refusal(Exception):
+    """A request that no page answers; ``status`` and why."""
+
+    def __init__(self, status: int, told: str) -> None:
+        super().__init__(told)
+        self.status, self.told = status, told
+
+
+class Gate:
+    """Checks a request before the application sees it, and adds headers to every answer."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        https: bool,
+        trusted_proxies: int,
+        per_minute: float,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
+        self.app, self.trusted, self.body_seconds = app, trusted_proxies, body_seconds
+        self.addresses = Buckets(per_minute, per_minute)
+        told = {**HEADERS, **({"strict-transport-security": HSTS} if https else {})}
+        self.headers = [(name.encode(), value.encode()) for name, value in told.items()]
+        self.names = {name for name, _ in self.headers}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, path = time.perf_counter(), scope["path"]
+        status = 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                given = message.setdefault("headers", [])
+                have = {name.lower() for name, _ in given} & self.names
+                kept = given if b"server" not in have else [h for h in given if h[0] != b"server"]
+                message["headers"] = [*kept, *(h for h in self.headers if h[0] not in have)]
+            await send(message)
+
+        try:
+            limit, seconds = self._admit(scope)
+            body = _Body(receive, limit, seconds) if scope["method"] == "POST" else receive
+            await self.app(scope, body, answer)
+        except Refusal as refusal:
+            await _plain(answer, refusal)
+        finally:
+            if _access.isEnabledFor(logging.INFO):
+                took = 1e3 * (time.perf_counter() - began)
+                _access.info("%s %s %d %.1f ms", scope["method"], redacted(path), status, took)
+
+    def _admit(self, scope: Scope) -> tuple[int, float]:
+        """Check method, sizes and rate; return the limits on the body."""
+        if scope["method"] not in METHODS:
+            raise Refusal(405, "method not allowed")
+        if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_PATH:
+            raise Refusal(414, "the address is too long")
+        size, length, forwarded = 0, b"", None
+        for name, value in scope["headers"]:
+            size += len(name) + len(value)
+            if name == b"content-length":
+                length = value
+            elif name == b"x-forwarded-for":
+                forwarded = value.decode("latin-1")
+        if size > LARGEST_HEADER:
+            raise Refusal(431, "the headers are too large")
+        path = scope["path"]
+        if not path.startswith(("/static/", "/healthz")):
+            who = address(scope.get("client"), forwarded, self.trusted)
+            if wait := self.addresses.wait(who):
+                raise Refusal(429, f"too many requests; try again in {int(wait + 1)} s")
+        upload = _UPLOADS.match(path) is not None
+        limit = LARGEST_UPLOAD if upload else LARGEST_BODY
+        if length and (not length.isdigit() or int(length) > limit):
+            raise Refusal(413, "the body is too large")
+        return limit, UPLOAD_SECONDS if upload else self.body_seconds
+
+
+class _Body:
+    """A body that must not grow over its limit nor drip."""
+
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+        self.receive, self.left, self.seconds = receive, limit, seconds
+        self.until: float | None = None
+        self.done = False
+
+    async def __call__(self) -> Message:
+        if self.done:  # waiting for the disconnect takes as long as the answer
+            return await self.receive()
+        loop = asyncio.get_running_loop()
+        if self.until is None:
+            self.until = loop.time() + self.seconds
+        try:
+            async with asyncio.timeout_at(self.until):
+                message = await self.receive()
+        except TimeoutError:
+            raise Refusal(408, "the body did not arrive in time") from None
+        self.left -= len(message.get("body", b""))
+        if self.left < 0:
+            raise Refusal(413, "the body is too large")
+        self.done = not message.get("more_body", False)
+        return message
+
+
+async def _plain(send: Any, refusal: Refusal) -> None:
+    told = f"{refusal.status}: {refusal.told}\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    if refusal.status == 429:
+        headers.append((b"retry-after", b"5"))
+    headers.append((b"content-length", str(len(told)).encode()))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": told})
