@@ -34,6 +34,16 @@ class Settings:
         Whether a network may be served without https.
     allow_model_upload:
         Whether audits may bring models as .onnx or .skops files.
+    requests_per_minute:
+        Most requests from one address.
+    writes_per_minute:
+        Most answers by one link; ``write_burst`` of them at once.
+    write_burst:
+        How many answers a link may send at once.
+    logins_per_minute:
+        Most attempts to log in.
+    metrics_token:
+        Bearer token with which ``/metrics`` may be read from other machines.
     lease:
         Seconds after which the job of a silent worker is given to another.
     job_memory:
@@ -56,6 +66,11 @@ class Settings:
     trusted_proxies: int = 0
     insecure_http: bool = False
     allow_model_upload: bool = False
+    requests_per_minute: float = 300.0
+    writes_per_minute: float = 30.0
+    write_burst: float = 20.0
+    logins_per_minute: float = 5.0
+    metrics_token: str | None = None
     lease: float = 60.0
     job_memory: int = 4 * 2**30
     job_seconds: float = 3600.0

@@ -225,6 +225,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         error = written.exception()
         if error is None:
             self._folds.put(ready.after)
+        elif isinstance(error, Moved):
+            self._studies.pop(ready.before.study, None)  # it may be closed by now
         lock.release()
         if error is not None:
             done.set_exception(error)

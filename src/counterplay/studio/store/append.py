@@ -26,7 +26,7 @@ from counterplay.studio.store.database import now
 from counterplay.studio.store.folds import Folded
 from counterplay.studio.store.writer import Moved
 
-LARGEST = 2**20
+LARGEST = 2**24
 """Most bytes of the body of an event."""
 _ALWAYS = ("study.", "party.withdrawn", "party.renamed", "party.erased")
 _MOST_FOLLOWING = 1_000
@@ -50,12 +50,16 @@ class Prepared:
     events: list[Event]
     texts: list[str]
     own: list[Appended]
+    needs_open: bool = False
     also: Callable[[sa.Connection], None] | None = None
 
     def write(self, connection: sa.Connection) -> None:
-        """Move the head and insert the rows; raises :class:`Moved` before writing anything."""
+        """Move the head and insert the rows; raises :class:`Moved` before writing anything.
+
+        An answer moves the head only while the study is open: closed means closed.
+        """
         moved = connection.execute(
-            _MOVE, {"b_id": self.before.stream, "b_seq": self.before.seq,
+            _MOVE_OPEN if self.needs_open else _MOVE, {"b_id": self.before.stream, "b_seq": self.before.seq,
                     "b_hash": self.before.hash, "seq": self.after.seq, "hash": self.after.hash}
         )  # fmt: skip
         if moved.rowcount != 1:
@@ -75,6 +79,9 @@ _MOVE = (
         t.stream.c.hash == sa.bindparam("b_hash"),
     )
     .values(seq=sa.bindparam("seq"), hash=sa.bindparam("hash"))
+)
+_MOVE_OPEN = _MOVE.where(
+    sa.exists().where(t.study.c.id == t.stream.c.study, t.study.c.state == "open")
 )
 _INSERT = sa.insert(t.event)
 
@@ -98,8 +105,10 @@ def prepare(
             new = waiting.pop(0)
             checked(new)
             if own:
-                if study_state != "open" and not new.kind.startswith(_ALWAYS):
-                    raise Closed(study_state)
+                if not new.kind.startswith(_ALWAYS):
+                    ready.needs_open = True
+                    if study_state != "open":
+                        raise Closed(study_state)
                 kind.check(config, state, new)
             seq += 1
             event, text = link(before.stream, seq, last, new)
