@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ROOMS = (
     "participant", "join", "health", "admin", "studies", "wizard", "labelling", "guard_api",
-    "guard_pages", "audits", "live", "reports",
+    "coordinator", "guard_pages", "audits", "live", "reports",
 )  # fmt: skip
 _STATIC = {
     "studio.css": "text/css; charset=utf-8",
@@ -103,7 +103,6 @@ def serve(
     ready_file: Path | None = None,
     *,
     announce: Callable[[dict[str, Any]], None] | None = None,
-    admin_link: Callable[[Store], str | None] | None = None,
 ) -> None:
     """Run the server until it is stopped.
 
@@ -115,8 +114,6 @@ def serve(
         Written once the server answers: ``{url, pid, admin_link}`` as JSON.
     announce:
         Called with the same.
-    admin_link:
-        Returns the secret of a one-time login link for the operator.
     """
     import uvicorn
 
@@ -131,11 +128,18 @@ def serve(
             timeout_graceful_shutdown=5, lifespan="on",
         )  # fmt: skip
         server = uvicorn.Server(config)
-        secret = admin_link(store) if admin_link is not None else None
+        secret = _login(store) if settings.loopback else None
         with asyncio.Runner(loop_factory=_loop()) as runner:
             runner.run(_run(server, settings, ready_file, announce, secret))
     finally:
         store.close()
+
+
+def _login(store: Store) -> str:
+    """Return the secret of a login link that works once, for the first owner."""
+    owners = (row for row in store.admins() if row.role == "owner" and not row.disabled_at)
+    owner = next(owners, None) or store.new_admin("admin", password=None, role="owner")
+    return store.new_login(owner)
 
 
 def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from counterplay.studio.errors import Missing
-from counterplay.studio.web import pages
+from counterplay.studio.web import activity, pages
 from counterplay.studio.web.house import house_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ async def metrics(request: Request) -> Response:
         known = await house.store.run(house.store.setting, "metrics_token")
         if not known or not hmac.compare_digest(given.encode(), str(known).encode()):
             raise Missing("There is no such page.")
-    counts = await house.store.run(house.store.counts)
+    counts = await house.store.run(activity.counts, house.store)
     lines = [f"counterplay_uptime_seconds {time.monotonic() - _BEGAN:.0f}"]
     lines += [f"counterplay_{name} {number}" for name, number in sorted(counts.items())]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
