@@ -59,8 +59,9 @@ class Prepared:
         An answer moves the head only while the study is open: closed means closed.
         """
         moved = connection.execute(
-            _MOVE_OPEN if self.needs_open else _MOVE, {"b_id": self.before.stream, "b_seq": self.before.seq,
-                    "b_hash": self.before.hash, "seq": self.after.seq, "hash": self.after.hash}
+            _MOVE_OPEN if self.needs_open else _MOVE,
+            {"b_id": self.before.stream, "b_seq": self.before.seq, "b_hash": self.before.hash,
+             "seq": self.after.seq, "hash": self.after.hash},
         )  # fmt: skip
         if moved.rowcount != 1:
             raise Moved(f"the stream {self.before.stream} has moved")
