@@ -62,7 +62,7 @@ class LogRecount:
                 item = body.get("item")
                 inside = type(item) is int and 0 <= item < self.config.items
                 require_state(inside, what, "item", "is no item")
-                gone = tuple(sorted({*self.config.withdrawn, item}))
+                gone = tuple(sorted({*self.config.withdrawn, int(item or 0)}))
                 self._replace(withdrawn=gone)
             case "party":
                 self._leave(body, what)
@@ -101,7 +101,7 @@ class LogRecount:
             self.wrong_work = f"{mine}: {paid} asked, alone at least {self.least[mine]}"
 
     def _paid(self, party: str) -> int:
-        waiting = sum(self.asked[q]["party"] == party for q in self.open)
+        waiting = sum(bool(self.asked[q]["party"] == party) for q in self.open)
         return self.counts[party] + waiting
 
     def _tell(self, name: str, label: Any, what: str) -> None:

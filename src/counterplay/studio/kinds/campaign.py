@@ -87,9 +87,7 @@ class CampaignKind:
 
     def erases(self, config: dict[str, Any], events: Sequence[Event], party: str) -> Iterable[int]:
         """Say which events lose their content: everything that the party itself wrote."""
-        return [
-            e.seq for e in events if e.actor == party and e.kind.startswith(("label.", "party."))
-        ]
+        return [e.seq for e in events if e.actor == party and e.kind != "party.withdrawn"]
 
     def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return what line 1 of an export states."""
@@ -135,8 +133,8 @@ def _handed_out(state: CampaignFold, mark: str) -> Iterable[NewEvent]:
             waiting[question.party] = waiting.get(question.party, 0) + 1
         else:
             fresh.append(question)
-    for question in sorted(fresh, key=lambda q: state.secret(q.id)):
-        if waiting.get(question.party, 0) < BATCH:
+    for question in sorted(fresh, key=lambda q: (q.id not in state.again, state.secret(q.id))):
+        if waiting.get(question.party, 0) < BATCH or question.id in state.again:
             waiting[question.party] = waiting.get(question.party, 0) + 1
             body = msgspec.to_builtins(campaign._ask_line(question))
             del body["type"]

@@ -63,6 +63,8 @@ class CampaignFold:
     """Items on which people differ, with the state of it."""
     stated: int | None = None
     problem: str = ""
+    again: set[str] = field(default_factory=set)
+    """Questions whose answer was taken back: they are handed out first."""
     imported: dict[str, int] = field(default_factory=dict)
     erased: bool = False
 
@@ -162,6 +164,7 @@ class CampaignFold:
         if isinstance(line, lines.Retract):
             self.answers.pop(line.id, None)
             self.asked_at.pop(line.id, None)
+            self.again.add(line.id)
         elif isinstance(line, lines.Leave):
             if not line.forget:
                 return

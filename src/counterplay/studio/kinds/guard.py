@@ -117,7 +117,7 @@ def read_config(raw: dict[str, Any]) -> dict[str, Any]:
     guard = new_guard(config)
     if mode == "full":
         config["reviews"] = [int(t) for t in guard._watchdog._resets[1:]]
-    return config
+    return dict(config)
 
 
 def outcome_problem(

@@ -77,7 +77,7 @@ class GuardFold:
         number = len(self.decisions)
         if not self.live:
             allowed = tuple(engine.allowed)
-            mode = "void" if self.void else "full"
+            mode: Any = "void" if self.void else "full"
             decided = bodies.LiveDecided(
                 decision=number, round=number, epoch=number, allowed=allowed, mode=mode,
                 model=config["safe"] if self.void else engine.current,
@@ -163,7 +163,8 @@ def new_guard(config: dict[str, Any]) -> Any:
         return ChampionChallenger(
             budget=budget, **common, policy=config["policy"], random_state=config["seed"]
         )
-    return ChampionChallenger(
+    live: Any = ChampionChallenger  # which builds the guard for this feedback
+    return live(
         budget=budget, **common, feedback="live", champion=config["champion"],
         safe=config["safe"], purse=config["purse"], max_delay=config["max_delay"],
         missing=config["missing"], policy=config["policy"], random_state=config["seed"],

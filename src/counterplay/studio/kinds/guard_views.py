@@ -24,6 +24,16 @@ def served(state: GuardFold) -> dict[str, Any]:
     return {**answer, "model": names[state.last["model"]]}
 
 
+def decision(state: GuardFold, number: int) -> dict[str, Any]:
+    """A former decision, for a request that is repeated after rounds went on."""
+    names, config = state.config["models"], state.config
+    model, mode = state.decisions[number]
+    told: dict[str, Any] = {"decision": number, "valid_for_s": 0, "reason": "a former decision"}
+    if mode == "void":
+        return {"model": None, "fallback": names[config["safe"]], **told}
+    return {"model": names[model], **told}
+
+
 def reason(state: GuardFold) -> str:
     """Why this model is live, in one sentence."""
     if not state.decisions:
@@ -73,6 +83,21 @@ def state_of(state: GuardFold) -> dict[str, Any]:
         "alarms": _alarms(state),
         "curve": [list(point) for point in state.curve],
         "total": state.total,
+    }
+
+
+def live_numbers(state: GuardFold) -> dict[str, str]:
+    """The numbers that change while a page is open, as texts by name."""
+    told = served(state)
+    bound = state.bound
+    return {
+        "model": told["model"] or told["fallback"],
+        "reason": told["reason"],
+        "rounds": str(len(state.decisions)),
+        "used": f"{state.used:.1f}",
+        "allowed": "–" if bound is None else f"{bound:.1f}",
+        "open": str(len(state.decisions) - len(state.judged)),
+        "switches": str(max(0, len(state.switches) - 1)),
     }
 
 
