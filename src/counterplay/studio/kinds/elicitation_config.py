@@ -129,7 +129,7 @@ def frozen(fields: Fields, frame: pd.DataFrame) -> dict[str, Any]:
             "direction": direction,
             "low": float(catalogue.raw[:, j].min()),
             "high": float(catalogue.raw[:, j].max()),
-            "digits": _digits(catalogue.raw[:, j]),
+            "digits": decimals(catalogue.raw[:, j]),
         }
         for j, (column, direction) in enumerate(zip(columns, directions))
     ]
@@ -209,9 +209,9 @@ def item_names(frame: pd.DataFrame, column: str | None, rows: Any) -> list[str]:
     ]
 
 
-def _digits(numbers: Any) -> int:
+def decimals(numbers: Any) -> int:
     """Decimal places to show: all there are, but at most three significant ones of the spread."""
-    spread = float(numbers.max() - numbers.min())
+    spread = float(numbers.max() - numbers.min()) or 1.0
     most = int(min(6, max(0, 2 - int(np.floor(np.log10(spread))))))
     for digits in range(most):
         if np.allclose(np.round(numbers, digits), numbers, rtol=1e-12, atol=0.0):

@@ -25,7 +25,7 @@ from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.catalogue import undominated
 from counterplay.elicitation.choice_log import ChoiceAnswer, ChoiceQuery
-from counterplay.elicitation.forecast import PARTICLES, Forecast
+from counterplay.elicitation.forecast import PARTICLES
 from counterplay.elicitation.item_table import ItemTable
 from counterplay.elicitation.question_policy import Choice, most_telling
 from counterplay.elicitation.region import regrets
@@ -40,6 +40,7 @@ from counterplay.elicitation.reliable_state import (
 from counterplay.elicitation.reliable_state import _new_regions as new_regions
 from counterplay.elicitation.slips import AtMost
 from counterplay.errors import InvalidInputError
+from counterplay.studio.kinds.elicitation_posterior import Posterior
 
 MOST_ENGINES = 256
 """Engines in memory, about 2 MB each."""
@@ -99,6 +100,8 @@ class Problem:
 class Engine(ReliableState):
     """One person's posterior and bets; takes answers with the forecasts that were recorded."""
 
+    forecast: Posterior
+
     @classmethod
     def fresh(cls, problem: Problem, stream: str) -> Engine:
         """Return the engine of a person who has not answered yet."""
@@ -107,7 +110,7 @@ class Engine(ReliableState):
         engine.__dict__.update(copy.copy(template.__dict__))
         seed = (problem.config.page or {}).get("seed", 0)
         engine.seed = derive_seed(seed, stream) % 2**31
-        engine.forecast = Forecast(template.forecast.weights)
+        engine.forecast = Posterior(template.forecast.weights)
         engine.regions = new_regions(template.settings, template.items.k)
         engine.log, engine.clear, engine.repeats = [], [], Repeats()
         engine.stopped, engine._view = False, None
@@ -125,7 +128,7 @@ class Engine(ReliableState):
                     before.rows[before.order[0]] != entry.rows[entry.order[0]]
                 )
         for options, chosen in entry.choices():
-            self.forecast.update(options, chosen)
+            self.forecast.learn(options, chosen)
             for region in self.regions:
                 region.add(options, chosen, forecast[chosen])
         self.log.append(entry)
@@ -149,6 +152,8 @@ class Engine(ReliableState):
         asked = lines.Asked(
             number=self.asked, shown=shown, forecast=forecast, repeat_of=repeated, left=self.left()
         )
+        self.forecast.rest()
+        self._view = None  # threats are large and of no use before the next answer
         return query, asked
 
     def left(self) -> int:

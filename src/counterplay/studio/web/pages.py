@@ -65,7 +65,7 @@ def page(
     house = house_of(request)
     words = reader(request, preferred)
     text = house.templates.get_template(template).render(
-        t=words, path=request.scope.get("root_path", ""), here=request.scope["path"],
+        t=words, path=request.scope.get("root_path", ""), may_switch=request.method == "GET",
         admin=request.scope.get("counterplay.admin"), **values,
     )  # fmt: skip
     response = HTMLResponse(text, status, headers)

@@ -232,6 +232,8 @@ def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
     """Return every column with its spread as bars, and the rows that lack a number."""
     import pandas as pd
 
+    from counterplay.studio.kinds.elicitation_config import decimals
+
     rows = []
     for column in frame.columns[:_SHOWN_COLUMNS]:
         numbers = pd.to_numeric(frame[column], errors="coerce")
@@ -243,7 +245,7 @@ def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
             counts = np.histogram(known, bins=_BARS)[0] if known.max() > known.min() else [1]
             top = max(1, int(np.max(counts)))
             row["bars"] = [round(32 * int(count) / top, 1) for count in counts]
-            digits = 0 if known.max() - known.min() >= 100 else 2
+            digits = decimals(known)
             row["low"] = words.number(float(known.min()), digits)
             row["high"] = words.number(float(known.max()), digits)
             row["missing"] = (np.flatnonzero(frame[column].isna()) + 1).tolist()
