@@ -13,6 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from studio.web_house import Web
 
+if find_spec("sqlalchemy"):
+    from store_fixtures import cluster, settings, store, tally  # noqa: F401
+
 collect_ignore_glob = [] if find_spec("fastapi") and find_spec("sqlalchemy") else ["*.py"]
 
 

@@ -36,12 +36,12 @@ def need_studio() -> None:
         import argon2
         import fastapi
         import jinja2
-        import multipart
+        import python_multipart
         import sqlalchemy
         import uvicorn
     except ImportError:
         raise MissingDependencyError("The studio needs: pip install counterplay[studio]") from None
-    del alembic, argon2, fastapi, jinja2, multipart, sqlalchemy, uvicorn
+    del alembic, argon2, fastapi, jinja2, python_multipart, sqlalchemy, uvicorn
 
 
 def settings_of(data: Path, database: str | None, **more: Any) -> Settings:

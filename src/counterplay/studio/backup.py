@@ -117,9 +117,11 @@ def dump_database(settings: Settings, target: Path) -> None:
     if settings.sqlite_file is None:
         _pg("pg_dump", settings, ["--format=custom", f"--file={target}"])
         return
-    with closing(sqlite3.connect(settings.sqlite_file)) as live:
-        with closing(sqlite3.connect(target)) as copy:
-            live.backup(copy)
+    with (
+        closing(sqlite3.connect(settings.sqlite_file)) as live,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        live.backup(copy)
     _flush(target)
 
 

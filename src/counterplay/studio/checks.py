@@ -1,4 +1,4 @@
-"""``counterplay studio check``: is everything that was promised to be kept still there and whole?"""
+"""``counterplay studio check``: whether everything that was to be kept is there and whole."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _artifacts(connection: sa.Connection, settings: Settings) -> Finding:
 
 def _jobs(connection: sa.Connection) -> Finding:
     rows = connection.execute(sa.select(t.job.c.state, sa.func.count()).group_by(t.job.c.state))
-    counts = {state: number for state, number in rows}
+    counts = {row[0]: row[1] for row in rows}
     told = ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none"
     return Finding("jobs", not counts.get("failed"), told)
 

@@ -68,7 +68,7 @@ def _run_child(store: Store, job: JobRow) -> bool:
     """Run one job in a child; prolong its lease while the child lives."""
     settings = store.settings
     methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
     with tempfile.TemporaryDirectory(prefix="counterplay-job-") as folder:
         log = Path(folder) / "log"
         child = context.Process(target=_child, args=(asdict(settings), asdict(job), str(log)))
@@ -88,7 +88,7 @@ def _run_child(store: Store, job: JobRow) -> bool:
             child.kill()
         child.join()
         if not held or child.exitcode == 0:
-            return child.exitcode == 0
+            return bool(child.exitcode == 0)
         told = _tail(log)
         if late:
             told += f"\nended after {settings.job_seconds:g} s, the most a job may take"

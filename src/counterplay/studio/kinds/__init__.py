@@ -18,6 +18,8 @@ from counterplay.core.exports import Event
 from counterplay.errors import UnknownNameError
 
 NAMES = ("elicitation", "campaign", "guard", "audit")
+MODULES = {name: f"{__name__}.{name}" for name in NAMES}
+"""Where each kind lives; imported when it is first used."""
 
 
 @dataclass(frozen=True)
@@ -64,5 +66,5 @@ def kind_of(name: str) -> Kind:
     """Return the kind with this name; its module is imported now."""
     if name not in NAMES:
         raise UnknownNameError.among("kind of study", name, NAMES)
-    kind: Kind = importlib.import_module(f"{__name__}.{name}").KIND
+    kind: Kind = importlib.import_module(MODULES[name]).KIND
     return kind

@@ -31,15 +31,7 @@ class Jobs(Rows):
 
     def enqueue(self, kind: str, args: dict[str, Any]) -> int:
         """Add a job; return its number."""
-        values = {"kind": kind, "args": canonical(args).decode(), "state": "ready",
-                  "created_at": now(), "beat": 0, "attempt": 0, "fence": 0}  # fmt: skip
-
-        def insert(connection: sa.Connection) -> int:
-            key = connection.execute(sa.insert(t.job).values(values)).inserted_primary_key
-            assert key is not None
-            return int(key[0])
-
-        return int(self._write(insert))
+        return int(self._write(lambda connection: insert_job(connection, kind, args)))
 
     def job(self, number: int) -> JobRow:
         """Return a job."""
@@ -145,6 +137,15 @@ class Jobs(Rows):
             state = self.job(number).state
             raise Refused(f"Job {number} is {state}; only failed jobs can be tried again.")
         return self.job(number)
+
+
+def insert_job(connection: sa.Connection, kind: str, args: dict[str, Any]) -> int:
+    """Insert a job into a transaction; return its number."""
+    values = {"kind": kind, "args": canonical(args).decode(), "state": "ready",
+              "created_at": now(), "beat": 0, "attempt": 0, "fence": 0}  # fmt: skip
+    key = connection.execute(sa.insert(t.job).values(values)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
 
 
 class Watch:

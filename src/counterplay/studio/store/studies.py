@@ -18,6 +18,7 @@ from counterplay.studio.store import tables as t
 from counterplay.studio.store.append import Appended, checked, link, to_columns
 from counterplay.studio.store.base import PartyRow, Rows, StudyRow, plain, public_id
 from counterplay.studio.store.database import now, reading
+from counterplay.studio.store.jobs import insert_job
 
 LARGEST = 2**26
 """Most bytes of a configuration."""
@@ -123,7 +124,7 @@ class Studies(Rows):
         return self.study(public)
 
     def set_state(self, public: str, state: str, *, actor: str) -> StudyRow:
-        """Open, pause or close a study."""
+        """Open, pause or close a study; an audit that opens gets its job in the same commit."""
         study = self.study(public)
         if state not in _NEXT.get(study.state, ()):
             raise Refused(f"This study is {study.state}; it cannot become {state[:20]}.", "state")
@@ -138,6 +139,8 @@ class Studies(Rows):
             )
             if was.rowcount != 1:
                 raise Refused("Somebody else changed this study at the same time; look again.")
+            if study.kind == "audit" and study.state == "draft":
+                insert_job(connection, "audit", {"study": public})
 
         event = NewEvent(f"study.{_WORDS[state]}", {}, f"{state}:{secrets.token_hex(8)}", actor)
         self._append_with(public, [event], None, change)
