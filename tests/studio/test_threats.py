@@ -186,7 +186,6 @@ def test_spreadsheets_do_not_run_what_labels_say(web: Web) -> None:
     csrf = token_of(admin.get(home))
     sent = admin.post(f"{home}/links.csv", data={"csrf": csrf, "n": "2", "label": "=cmd()"})
     assert sent.headers["content-type"].startswith("text/csv")
-    assert [line.split(",")[0] for line in sent.text.split()[2::2]] or True
     assert all(not line.startswith("=") for line in sent.text.splitlines())
     assert [safe_cell(x)[0] for x in ("=a", "+a", "-a", "@a", "\ta")] == ["'"] * 5
 
@@ -311,7 +310,6 @@ def test_every_answer_has_the_headers(web: Web) -> None:
             assert told["cross-origin-opener-policy"] == "same-origin"
             assert told["cross-origin-resource-policy"] == "same-origin"
             assert "camera=()" in told["permissions-policy"]
-            assert "server" not in told or "uvicorn" not in told["server"].lower() or True
             kept = "public" if path.startswith("/static") else "no-store"
             assert kept in told["cache-control"]
 
@@ -355,13 +353,13 @@ def test_floods_are_answered_with_429(tmp_path: Any) -> None:
     house = Web(tmp_path, requests_per_minute=20, writes_per_minute=1, write_burst=2)
     try:
         person = house.person()
-        statuses = [person.answer().status_code for _ in range(4)]
-        assert 429 in statuses
-        last = person.page
-        assert int(last.headers["retry-after"]) >= 1
+        answers = [person.answer() for _ in range(3)]
+        slowed = next(answer for answer in answers if answer.status_code == 429)
+        assert int(slowed.headers["retry-after"]) >= 1 and 'data-page="error"' in slowed.text
         with house.client() as client:
-            told = [client.get("/admin/login").status_code for _ in range(40)]
-        assert told[-1] == 429
+            last = [client.get("/admin/login") for _ in range(40)][-1]
+        assert last.status_code == 429 and "retry-after" in last.headers
+        assert "Nothing is lost" in last.text
     finally:
         house.close()
 
@@ -426,7 +424,6 @@ def test_logging_out_ends_the_session(web: Web) -> None:
 def test_revoking_a_link_ends_its_sessions(web: Web) -> None:
     person = web.person()
     web.store.revoke_links(person.party)
-    time.sleep(2.1)  # rows of parties are two seconds old at most
     person.look()
     assert person.page.status_code == 404
 

@@ -62,7 +62,10 @@ class Web:
         self.store = Store.open(self.settings, server=True)
         self.app = create_app(self.settings, store=self.store)
         self._server = uvicorn.Server(
-            uvicorn.Config(self.app, port=0, access_log=False, log_level="warning")
+            uvicorn.Config(
+                self.app, port=0, access_log=False, log_level="warning", proxy_headers=False,
+                server_header=False,
+            )  # fmt: skip
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -100,7 +103,8 @@ class Web:
 
     def client(self, **more: Any) -> httpx.Client:
         """A browser without a screen."""
-        return httpx.Client(base_url=self.url, follow_redirects=True, timeout=30, **more)
+        chosen = {"follow_redirects": True, "timeout": 30, **more}
+        return httpx.Client(base_url=self.url, **chosen)
 
     def person(self, study: StudyRow | None = None, label: str = "ann") -> Person:
         """Somebody who opened her link and pressed the button."""

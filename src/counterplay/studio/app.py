@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import importlib.util
 import json
-import logging
 import os
+import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from fastapi import FastAPI
 from starlette.responses import Response
 
@@ -31,7 +31,6 @@ from counterplay.studio.web.house import House
 from counterplay.studio.web.middleware import Gate
 
 if TYPE_CHECKING:
-    import uvicorn
     from starlette.requests import Request
 
 ROOMS = (
@@ -43,7 +42,6 @@ _STATIC = {
     "studio.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_log = logging.getLogger("counterplay.studio")
 
 
 def create_app(settings: Settings | None = None, *, store: Store | None = None) -> FastAPI:
@@ -73,9 +71,9 @@ def create_app(settings: Settings | None = None, *, store: Store | None = None) 
         redoc_url=None,
     )  # fmt: skip
     for room in ROOMS:
-        if importlib.util.find_spec(f"counterplay.studio.web.{room}"):
-            app.include_router(importlib.import_module(f"counterplay.studio.web.{room}").router)
+        app.include_router(importlib.import_module(f"counterplay.studio.web.{room}").router)
     app.add_route("/static/{name}", _static, methods=["GET"])
+    app.add_route("/refused", errors.refused, methods=["GET"])
     errors.install(app)
     app.add_middleware(
         Gate, https=chosen.https, trusted_proxies=chosen.trusted_proxies,
@@ -115,8 +113,6 @@ def serve(
     announce:
         Called with the same.
     """
-    import uvicorn
-
     settings.check_host()
     store = Store.open(settings, server=True)
     try:
@@ -127,12 +123,25 @@ def serve(
             limit_concurrency=2_000, h11_max_incomplete_event_size=32 * 1024,
             timeout_graceful_shutdown=5, lifespan="on",
         )  # fmt: skip
-        server = uvicorn.Server(config)
+        server = _Server(config)
         secret = _login(store) if settings.loopback else None
         with asyncio.Runner(loop_factory=_loop()) as runner:
             runner.run(_run(server, settings, ready_file, announce, secret))
     finally:
         store.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in peace when it is told to, so that the store is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals of the process, if this is its main thread."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
 
 def _login(store: Store) -> str:
@@ -169,7 +178,6 @@ async def _run(
             write_atomic(ready_file, json.dumps(told))
         if announce is not None:
             announce(told)
-        threading.Thread(target=_warm, daemon=True).start()
     await task
 
 
@@ -179,13 +187,3 @@ def _ready(server: uvicorn.Server, settings: Settings, secret: str | None) -> di
     url = settings.base_url or f"http://{host}:{port}"
     link = None if secret is None else f"{url}/admin/link/{secret}"
     return {"url": url, "pid": os.getpid(), "admin_link": link}
-
-
-def _warm() -> None:
-    """Load the compiled question rule, so that the first participant does not wait for it."""
-    try:
-        from counterplay.studio.kinds.elicitation_engine import warm_up
-
-        warm_up()
-    except Exception:  # whatever it is, the first question will say it
-        _log.exception("the question rule could not be warmed up")

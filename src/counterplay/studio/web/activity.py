@@ -53,7 +53,7 @@ def per_day(store: Store, study: StudyRow) -> list[tuple[str, int]]:
         .group_by(day)
     )
     with reading(store.engine) as connection:
-        counts = dict(connection.execute(query).tuples().all())
+        counts = {name: count for name, count in connection.execute(query)}
     return [(name, counts.get(name, 0)) for name in days]
 
 

@@ -58,7 +58,7 @@ def answer(
     name = key or str(status)
     title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
     hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
-    if request.scope["path"].startswith("/api/"):
+    if request.scope.get("counterplay.path", request.scope["path"]).startswith("/api/"):
         body = {"error": sentence, "field": field, "hint": words(hint)}
         return pages.data(body, status, headers)
     return pages.page(
@@ -92,7 +92,20 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
-    return answer(request, error.status, pages.reader(request)(f"error.{error.status}.text"))
+    after = None if error.after is None else {"retry-after": str(max(1, int(error.after + 1)))}
+    words = pages.reader(request)
+    key = f"error.{error.status}.text"
+    sentence = words(key if words.has(key) else "error.other.text")
+    headers = {**(after or {}), "connection": "close"}
+    return answer(request, error.status, sentence, headers=headers)
+
+
+async def refused(request: Request) -> Response:
+    """Answer what the gate did not let through."""
+    refusal = request.scope.get("counterplay.refusal")
+    if refusal is None:
+        raise Missing("There is no such page.")
+    raise refusal
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

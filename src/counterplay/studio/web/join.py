@@ -7,7 +7,10 @@ secret is not in the address any more.
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
+import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
@@ -114,6 +117,7 @@ def _start_page(
         from counterplay.studio.kinds.elicitation_pages import announced
 
         questions, minutes = announced(config)
+        _warm()
     token = request.path_params["token"]
     closed = study.closed_at if study.state == "closed" else None
     return pages.page(
@@ -124,6 +128,21 @@ def _start_page(
         closed=closed, missing=missing, token=token, open_link=link.party is None,
         csrf=security.form_token(house.server_key, _mark(token), "start"),
     )  # fmt: skip
+
+
+@cache
+def _warm() -> None:
+    """Load the compiled question rule while the first person reads the start page."""
+    threading.Thread(target=_load, daemon=True).start()
+
+
+def _load() -> None:
+    from counterplay.studio.kinds.elicitation_engine import warm_up
+
+    try:
+        warm_up()
+    except Exception:  # whatever it is, the first question will say it
+        logging.getLogger("counterplay.studio").exception("the question rule was not warmed up")
 
 
 def _nothing(request: Request) -> Response:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from counterplay.studio.web.limits import Buckets, address
 from counterplay.studio.web.security import HEADERS, HSTS
@@ -40,16 +40,12 @@ def redacted(path: str) -> str:
     return _SECRET.sub(r"\1***", path)
 
 
-class TooSlow(Exception):
-    """A body that did not arrive in time."""
-
-
 class Refusal(Exception):
-    """A request that no page answers; ``status`` and why."""
+    """A request that goes no further; ``after`` is when to try again, in seconds."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(told)
-        self.status, self.told = status, told
+    def __init__(self, status: int, after: float | None = None) -> None:
+        super().__init__(f"refused with {status}")
+        self.status, self.after = status, after
 
 
 class Gate:
@@ -89,11 +85,13 @@ class Gate:
             await send(message)
 
         try:
-            limit, seconds = self._admit(scope)
+            try:
+                limit, seconds = self._admit(scope)
+            except Refusal as refusal:  # the application has the page for it
+                await self.app(_refused(scope, refusal), receive, answer)
+                return
             body = _Body(receive, limit, seconds) if scope["method"] == "POST" else receive
             await self.app(scope, body, answer)
-        except Refusal as refusal:
-            await _plain(answer, refusal)
         finally:
             if _access.isEnabledFor(logging.INFO):
                 took = 1e3 * (time.perf_counter() - began)
@@ -102,9 +100,9 @@ class Gate:
     def _admit(self, scope: Scope) -> tuple[int, float]:
         """Check method, sizes and rate; return the limits on the body."""
         if scope["method"] not in METHODS:
-            raise Refusal(405, "method not allowed")
+            raise Refusal(405)
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_PATH:
-            raise Refusal(414, "the address is too long")
+            raise Refusal(414)
         size, length, forwarded = 0, b"", None
         for name, value in scope["headers"]:
             size += len(name) + len(value)
@@ -113,16 +111,16 @@ class Gate:
             elif name == b"x-forwarded-for":
                 forwarded = value.decode("latin-1")
         if size > LARGEST_HEADER:
-            raise Refusal(431, "the headers are too large")
+            raise Refusal(431)
         path = scope["path"]
         if not path.startswith(("/static/", "/healthz")):
             who = address(scope.get("client"), forwarded, self.trusted)
             if wait := self.addresses.wait(who):
-                raise Refusal(429, f"too many requests; try again in {int(wait + 1)} s")
+                raise Refusal(429, wait)
         upload = _UPLOADS.match(path) is not None
         limit = LARGEST_UPLOAD if upload else LARGEST_BODY
         if length and (not length.isdigit() or int(length) > limit):
-            raise Refusal(413, "the body is too large")
+            raise Refusal(413)
         return limit, UPLOAD_SECONDS if upload else self.body_seconds
 
 
@@ -144,19 +142,17 @@ class _Body:
             async with asyncio.timeout_at(self.until):
                 message = await self.receive()
         except TimeoutError:
-            raise Refusal(408, "the body did not arrive in time") from None
+            raise Refusal(408) from None
         self.left -= len(message.get("body", b""))
         if self.left < 0:
-            raise Refusal(413, "the body is too large")
+            raise Refusal(413)
         self.done = not message.get("more_body", False)
         return message
 
 
-async def _plain(send: Any, refusal: Refusal) -> None:
-    told = f"{refusal.status}: {refusal.told}\n".encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-    if refusal.status == 429:
-        headers.append((b"retry-after", b"5"))
-    headers.append((b"content-length", str(len(told)).encode()))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": told})
+def _refused(scope: Scope, refusal: Refusal) -> Scope:
+    """The request as one for the page of its refusal."""
+    return {
+        **scope, "method": "GET", "path": "/refused", "raw_path": b"/refused",
+        "query_string": b"", "counterplay.path": scope["path"], "counterplay.refusal": refusal,
+    }  # fmt: skip
