@@ -71,6 +71,7 @@ class LiveRecount:
         model, mode = self._act()
         if not self.refused:
             self.refused = self._differs(decided, model, mode)
+        model = decided.model  # what follows is counted for the model that was live
         self.switches += bool(self.decisions) and self.decisions[-1][0] != model
         assert self.epoch is not None  # made by _act
         self.epoch["waiting"] += 1

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from counterplay.core.exports import Event
-from counterplay.core.records import to_record
+from counterplay.core.records import require_state, to_record
 from counterplay.errors import InvalidInputError
 from counterplay.labeling import Campaign
 from counterplay.labeling import campaign_log as lines
@@ -143,14 +143,24 @@ class CampaignFold:
 
     def _line(self, word: str, event: Event, body: dict[str, Any]) -> None:
         line = self.line(word, body)
-        if word == "ask":
-            assert isinstance(line, lines.Ask)
-            self.asked_at[line.id] = event.at
+        if isinstance(line, lines.Ask):
+            self._asked(line, event)
+            return
         if word in ("retract", "party"):
             self._again(line)
         apply_line(self.campaign, line, self.state.table, f"event {event.seq}")
         if isinstance(line, lines.Tell | lines.Skip):
             self._answered(line.id, event, "")
+
+    def _asked(self, line: lines.Ask, event: Event) -> None:
+        """A question is handed out: it must be one that the campaign has, with its account."""
+        asked = self.campaign._questions.get(line.id)
+        same = asked is not None and self.campaign._ask_line(asked) == line
+        told = f"question {line.id} is not what the campaign asks here"
+        require_state(same, "the campaign", f"event {event.seq}", told)
+        assert asked is not None
+        self.campaign._show(asked)
+        self.asked_at[line.id] = event.at
 
     def _answered(self, name: str, event: Event, source: str) -> None:
         asked = self.campaign._questions[name]

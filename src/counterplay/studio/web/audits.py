@@ -58,7 +58,6 @@ async def new_audit(request: Request) -> Response:
 
     def begin() -> StudyRow:
         study = house.store.new_study("audit", name, config, actor=who.name, open_now=True)
-        house.store.enqueue("audit", {"study": study.public_id})
         house.store.audit(who.name, "audit", study.public_id, {"inputs": config["inputs"]})
         return study
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
+from starlette.responses import Response
 
 from counterplay.core.records import read_json
 from counterplay.errors import InvalidInputError
@@ -21,7 +22,6 @@ from counterplay.studio.web.pages import data
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from counterplay.studio.store import Folded
     from counterplay.studio.store.base import StudyRow
@@ -55,7 +55,7 @@ async def serve(request: Request) -> Response:
     if study.state == "draft":
         raise Missing("There is no such guard.")
     if request.headers.get("if-none-match") == tag:
-        return data(None, 304, {"etag": tag})
+        return Response(status_code=304, headers={"etag": tag})
     return data(told, headers={"etag": tag, "cache-control": "no-cache"})
 
 
