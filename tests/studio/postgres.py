@@ -19,8 +19,10 @@ import pytest
 class Cluster:
     """A cluster in a temporary folder; as user postgres where we are root."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durable: bool) -> None:
         self.folder = folder
+        self.template = "template0"
+        self._extra = "" if durable else " -c fsync=off -c full_page_writes=off"
         self.port = _free_port()
         self._count = 0
         if os.geteuid() == 0:
@@ -45,7 +47,7 @@ class Cluster:
         """Start, and wait until it answers."""
         options = (
             f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
-            "-c max_connections=200"
+            f"-c max_connections=200{self._extra}"
         )
         log = str(self.folder / "log")
         data = str(self.folder / "data")
@@ -56,14 +58,14 @@ class Cluster:
         self._run(program("pg_ctl"), "-w", "-D", str(self.folder / "data"), "-m", mode, "stop")
 
     def new_database(self) -> str:
-        """Return the URL of an empty database."""
+        """Return the URL of a new database, a copy of the template."""
         import psycopg
 
         self._count += 1
         name = f"studio_{os.getpid()}_{self._count}"
         address = f"postgresql://postgres@127.0.0.1:{self.port}"
         with psycopg.connect(f"{address}/postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {self.template}")
         return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{name}"
 
 
@@ -80,7 +82,7 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def running() -> Iterator[Cluster]:
+def running(*, durable: bool = True) -> Iterator[Cluster]:
     """Start a cluster for the length of a block."""
     program("initdb")
     if os.geteuid() == 0:
@@ -92,7 +94,7 @@ def running() -> Iterator[Cluster]:
         Path(folder).chmod(0o755)
         home = Path(folder) / "cluster"
         home.mkdir()
-        cluster = Cluster(home)
+        cluster = Cluster(home, durable=durable)
         try:
             yield cluster
         finally:

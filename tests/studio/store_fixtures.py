@@ -17,8 +17,12 @@ Open = Callable[..., Store]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    with running() as found:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """PostgreSQL with a template that has our tables; not for tests that pull the plug."""
+    with running(durable=False) as found:
+        url = found.new_database()
+        Store.open(Settings(data=tmp_path_factory.mktemp("template"), database=url)).close()
+        found.template = url.rpartition("/")[2]
         yield found
 
 

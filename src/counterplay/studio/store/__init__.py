@@ -21,7 +21,14 @@ from counterplay.core.exports import Event
 from counterplay.studio.errors import Conflict, KeyReuse, Unavailable
 from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.settings import Settings
-from counterplay.studio.store.append import Appended, Prepared, find_key, prepare, same_event
+from counterplay.studio.store.append import (
+    Appended,
+    Prepared,
+    checked,
+    find_key,
+    prepare,
+    same_event,
+)
 from counterplay.studio.store.base import StudyRow
 from counterplay.studio.store.broadcast import Broadcast
 from counterplay.studio.store.database import (
@@ -189,6 +196,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
 
         Returns at once what was there already, under the same keys.
         """
+        for event in events:
+            checked(event)
         lock = self._lock_of(stream)
         lock.acquire()
         try:

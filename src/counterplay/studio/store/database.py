@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import sqlalchemy as sa
 
-from counterplay.studio.errors import CannotStart, Unavailable
+from counterplay.studio.errors import CannotStart, Missing, Unavailable
 from counterplay.studio.settings import Settings
 
 _BUSY_MS = 20_000
@@ -79,6 +79,8 @@ def told() -> Iterator[None]:
         yield
     except (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError) as error:
         raise unavailable(error) from error
+    except sa.exc.DataError:  # a name with a character that the database cannot even look for
+        raise Missing("There is nothing with such a name.") from None
 
 
 def unavailable(error: BaseException) -> Unavailable:

@@ -100,18 +100,18 @@ class Writer:
             else:
                 done.set_result(result)
 
-    def _transaction(self, operations: list[Operation]) -> list[Any]:
-        connection = self._connected()
-        results: list[Any] = []
+    def _transaction(self, operations: list[Operation], *, fresh: bool = False) -> list[Any]:
+        """Run operations and commit; a connection that died before COMMIT is replaced once."""
+        connection, committing = self._connected(), False
         try:
-            with connection.begin():
-                for operation in operations:
-                    try:
-                        results.append(operation(connection))
-                    except Moved as moved:
-                        results.append(moved)
-        except sa.exc.DBAPIError:
+            with connection.begin() as transaction:
+                results = [_result(operation, connection) for operation in operations]
+                committing = True
+                transaction.commit()
+        except sa.exc.DBAPIError as error:
             self._drop(connection)
+            if error.connection_invalidated and not committing and not fresh:
+                return self._transaction(operations, fresh=True)
             raise
         return results
 
@@ -133,6 +133,13 @@ class Writer:
         except (sa.exc.SQLAlchemyError, StudioError):
             if self._connection is not None:
                 self._drop(self._connection)
+
+
+def _result(operation: Operation, connection: sa.Connection) -> Any:
+    try:
+        return operation(connection)
+    except Moved as moved:
+        return moved
 
 
 class DirectWriter:
