@@ -1,12 +1,13 @@
 """A server that says how much CPU it used, the question rule counted apart.
 
 ``python cpu_server.py FOLDER``: writes ``ready.json``, serves until it is told to stop, and then
-writes ``cpu.json`` with the seconds since ``ready.json`` and the memory before the first request.
+writes ``cpu.json`` with the seconds since the signal USR1 and the memory before the first request.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from counterplay.studio.kinds.elicitation_engine import Engine, warm_up
 from counterplay.studio.settings import Settings
 from counterplay.studio.web import join
 
-spent = {"rule": 0.0}
+spent = {"rule": 0.0, "idle": 0.0}
 
 
 def counted(work: Any) -> Any:
@@ -51,11 +52,14 @@ def main(folder: Path) -> None:
     began = 0.0
 
     def ready(_: object) -> None:
-        nonlocal began
-        idle = resident()
+        spent["idle"] = resident()
         warm_up()
-        began, spent["rule"], spent["idle"] = time.process_time(), 0.0, idle
 
+    def count(*_: object) -> None:
+        nonlocal began
+        began, spent["rule"] = time.process_time(), 0.0
+
+    signal.signal(signal.SIGUSR1, count)
     serve(settings, folder / "ready.json", announce=ready)
     total = time.process_time() - began
     (folder / "cpu.json").write_text(json.dumps({"total": total, **spent}))

@@ -46,12 +46,15 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         time.sleep(0.02)
     url = json.loads((folder / "ready.json").read_text())["url"]
     httpx.get(f"{url}/healthz", timeout=60)  # after the warm-up
-    cycles = 0
+    visitors = []
     for party, token in zip(people, tokens):
         client = httpx.Client(base_url=url, follow_redirects=True, timeout=60)
-        person = Person(client, study, party, token)
-        person.start()
-        for _ in range(CYCLES // 4):
+        visitors.append(Person(client, study, party, token))
+        visitors[-1].start()
+    server.send_signal(signal.SIGUSR1)
+    cycles = 0
+    for person in visitors:
+        for _ in range(CYCLES // len(visitors)):
             if person.name == "question":
                 person.answer("first" if person.items[0] < person.items[1] else "second")
                 cycles += 1

@@ -182,13 +182,13 @@ def test_a_pair_that_could_not_be_decided_is_not_asked_again() -> None:
 
 
 def test_the_page_says_when_an_answer_does_not_fit() -> None:
-    config = study(catalogue(30), target_regret=0.005)
-    stream = Stream(config)
-    for number in range(30):
+    columns = ("comfort", "price", "range")
+    stream = Stream(study(catalogue(30, columns), columns=columns, target_regret=0.005))
+    for number in range(40):
         if stream.state.open is None:
             break
         _, asked = stream.state.open
-        values = [np.dot(option.values, (0.5, 0.5)) for option in asked.shown]
+        values = [np.dot(option.values, (0.5, 0.3, 0.2)) for option in asked.shown]
         best = int(np.argmax(values))
         stream.choose(best if asked.repeat_of is None else 1 - best)
         if asked.repeat_of is not None:

@@ -7,6 +7,7 @@ twice get their row, so that nobody compares "Golf" with "Golf".
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import tempfile
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from counterplay.core import export_bodies as lines
-from counterplay.core.records import to_record
+from counterplay.core.records import canonical, to_record
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.errors import CounterplayError, InvalidInputError, InvalidStateError
 from counterplay.tables import read_table
@@ -163,7 +164,7 @@ def frozen(fields: Fields, frame: pd.DataFrame) -> dict[str, Any]:
         ),
         page=page,
     )
-    built: dict[str, Any] = msgspec.to_builtins(config)
+    built: dict[str, Any] = json.loads(canonical(msgspec.to_builtins(config)))
     to_record(built, lines.ReliableConfig, what="the study")
     return built
 
