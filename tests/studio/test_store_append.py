@@ -208,9 +208,8 @@ class Model:
         assert self.store.fold_now(self.stream).state == folded.state
 
 
-@pytest.mark.claim("28.04")
-def test_interleavings_end_as_the_model_says(store: Store) -> None:
-    rng, count = random.Random(4), 1000
+def play_interleavings(store: Store, count: int) -> None:
+    rng = random.Random(4)
     study = store.new_study("elicitation", "Numbers", {}, actor="test", open_now=True)
     for number in range(count):
         party = store.new_party(study, role="participant", label=f"p{number}")
@@ -219,6 +218,16 @@ def test_interleavings_end_as_the_model_says(store: Store) -> None:
             model.step(word, n)
         model.check()
     assert all_ok(f for f in check_studio(store.settings) if f.name == "chains")
+
+
+@pytest.mark.claim("28.04")
+def test_interleavings_end_as_the_model_says(store: Store) -> None:
+    play_interleavings(store, 60)
+
+
+@pytest.mark.slow
+def test_a_thousand_interleavings(store: Store) -> None:
+    play_interleavings(store, 1000)
 
 
 def test_group_commit_lets_a_bad_event_fail_alone(settings: Settings, tally: None) -> None:

@@ -103,6 +103,8 @@ def _child(raw: dict[str, Any], fields: dict[str, Any], log: str) -> None:
     with open(log, "ab", buffering=0) as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     settings, job = Settings(**raw), JobRow(**fields)

@@ -79,7 +79,7 @@ def told() -> Iterator[None]:
         yield
     except (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.TimeoutError) as error:
         raise unavailable(error) from error
-    except sa.exc.DataError:  # a name with a character that the database cannot even look for
+    except (sa.exc.DataError, UnicodeEncodeError):  # a name that no database can even look for
         raise Missing("There is nothing with such a name.") from None
 
 
