@@ -169,7 +169,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                 raise Refused(f"{source} is not a backup of a studio")
             text = _member(tar, first).read()
             manifest = read_record(text, Manifest, what="the manifest", limit=_LARGEST_MANIFEST)
-            for member in tar:
+            for member in list(tar)[1:]:
                 if member.name not in manifest.files or not member.isreg():
                     raise Refused(f"{source} holds a file that its manifest does not name")
                 _extract(tar, member, folder)

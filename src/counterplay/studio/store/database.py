@@ -81,6 +81,10 @@ def told() -> Iterator[None]:
         raise unavailable(error) from error
     except (sa.exc.DataError, UnicodeEncodeError):  # a name that no database can even look for
         raise Missing("There is nothing with such a name.") from None
+    except sa.exc.DatabaseError as error:
+        if type(error) is sa.exc.DatabaseError:  # the file is damaged, or no database
+            raise unavailable(error) from error
+        raise
 
 
 def unavailable(error: BaseException) -> Unavailable:
