@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studio.web_house import Web, catalogue, fields
 
 from counterplay.studio.kinds import kind_of
+from studio.web_house import Web, catalogue, fields
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 SIX = ("comfort", "price", "range", "boot", "warranty", "speed")
@@ -72,8 +72,9 @@ def test_a_tap_anywhere_on_a_card_answers(web: Web, tab: Any) -> None:
     page = tab(**PHONE)
     study = begin(web, page)
     shown = page.locator("article").nth(1).get_attribute("data-item")
+    box = page.locator("article h2").nth(1).bounding_box()
     with page.expect_navigation():
-        page.locator("article h2").nth(1).tap()
+        page.touchscreen.tap(box["x"] + 5, box["y"] + 5)
     party = web.store.parties(study)[0]
     said = next(e for e in web.store.events(party.public_id) if e.kind == "elicit.answered")
     asked = web.store.events(party.public_id)[said.body["asked"] - 1]
@@ -108,7 +109,15 @@ def test_keys_choose_and_take_back(web: Web, tab: Any) -> None:
     party = web.store.parties(study)[0]
     kinds = [e.kind for e in web.store.events(party.public_id) if e.actor == party.public_id]
     told = [kind.removeprefix("elicit.") for kind in kinds if kind.startswith("elicit.")]
-    assert told == ["answered", "undone", "cannot_say", "undone", "cannot_say", "undone", "answered"]
+    assert told == [
+        "answered",
+        "undone",
+        "cannot_say",
+        "undone",
+        "cannot_say",
+        "undone",
+        "answered",
+    ]
 
 
 @pytest.mark.claim("28.10")
@@ -167,7 +176,8 @@ def test_six_rows_fit_a_phone_and_nothing_scrolls_sideways(web: Web, tab: Any) -
     study = begin(web, page, web.study(config))
     for button in page.get_by_role("button", name="This one").all():
         box = button.bounding_box()
-        assert box["y"] + box["height"] <= 844 and box["height"] >= 44
+        assert box["y"] + box["height"] <= 844
+        assert box["height"] >= 44
     with page.expect_navigation():
         page.get_by_role("button", name="Stop here").tap()
     result = page.url
@@ -268,7 +278,9 @@ def test_axe_finds_nothing_on_any_screen(web: Web, tab: Any, scheme: str) -> Non
     import axe_playwright_python
 
     source = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text("utf-8")
-    page = tab(viewport={"width": 1280, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+    page = tab(
+        viewport={"width": 1280, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
     seen = []
     levels = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
     for name in screens(web, page):
@@ -281,7 +293,7 @@ def test_axe_finds_nothing_on_any_screen(web: Web, tab: Any, scheme: str) -> Non
         assert page.locator("h1").count() == 1, name
         assert page.locator("main").count() == 1, name
         seen.append(name)
-    assert len(seen) == 20
+    assert len(seen) == 19
 
 
 @pytest.mark.claim("28.11")
@@ -313,7 +325,9 @@ def test_the_layout_holds_with_longer_texts(
     from counterplay.studio.web import texts
 
     english = texts.language("en")
-    longer = {key: f"{text} {'x' * (1 + 4 * len(text) // 10)}" for key, text in english.texts.items()}
+    longer = {
+        key: f"{text} {'x' * (1 + 4 * len(text) // 10)}" for key, text in english.texts.items()
+    }
     page = tab(**PHONE)
     study = begin(web, page)
     monkeypatch.setattr(english, "texts", longer)
@@ -322,5 +336,8 @@ def test_the_layout_holds_with_longer_texts(
     boxes = [b.bounding_box() for b in page.locator("form button").all()]
     for i, one in enumerate(boxes):
         for other in boxes[i + 1 :]:
-            apart = one["y"] + one["height"] <= other["y"] + 1 or one["x"] + one["width"] <= other["x"] + 1
+            apart = (
+                one["y"] + one["height"] <= other["y"] + 1
+                or one["x"] + one["width"] <= other["x"] + 1
+            )
             assert apart, (study.public_id, one, other)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studio.web_house import Web, catalogue, fields
 
 from counterplay.core.exports import EventChain, write_export
 from counterplay.elicitation.forecast import Forecast
@@ -22,6 +21,7 @@ from counterplay.studio.kinds.elicitation_pages import contradicted, promise, qu
 from counterplay.studio.kinds.elicitation_posterior import Posterior
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
+from studio.web_house import Web, catalogue, fields
 
 HERE = Path()
 
@@ -71,22 +71,29 @@ def test_rows_without_numbers_keep_the_rows_of_the_file() -> None:
     assert stream.state.result is not None
     row = config["columns"]["rows"][stream.state.result.item]
     best = max(range(1, 13), key=lambda i: float(lines[i + 1].split(",")[1]))
-    assert row == best and lines[row + 1].split(",")[0] == config["page"]["names"][stream.state.result.item]
+    assert row == best
+    assert lines[row + 1].split(",")[0] == config["page"]["names"][stream.state.result.item]
 
 
 @pytest.mark.claim("28.23")
 def test_names_that_occur_twice_get_their_row() -> None:
     frame = read_catalogue(b"name,x\nGolf,1\nPolo,2\nGolf,3\n,4\n")
-    assert item_names(frame, "name", [0, 1, 2, 3]) == ["Golf (row 1)", "Polo", "Golf (row 3)", "(row 4)"]
+    assert item_names(frame, "name", [0, 1, 2, 3]) == [
+        "Golf (row 1)",
+        "Polo",
+        "Golf (row 3)",
+        "(row 4)",
+    ]
     assert item_names(frame, None, [2]) == ["#3"]
 
 
 @pytest.mark.claim("28.23")
 def test_volunteered_numbers_are_in_the_units_of_the_file_with_its_signs() -> None:
-    config = study(b"name,quality,price\n" + b"".join(
-        b"t%d,%d,%d\n" % (i, 2 + i, 10 + 5 * i) for i in range(6)), columns=("quality", "price"))  # fmt: skip
+    rows = b"".join(b"t%d,%d,%d\n" % (i, 2 + i, 10 + 5 * i) for i in range(6))
+    config = study(b"name,quality,price\n" + rows, columns=("quality", "price"))
     cheap, dear = values_of(config, [2.0, 10.0]), values_of(config, [2.0, 20.0])
-    assert cheap[0] == dear[0] and cheap[1] > dear[1]
+    assert cheap[0] == dear[0]
+    assert cheap[1] > dear[1]
     stream = Stream(config)
     body = KIND.volunteered(config, stream.state, "ann", ([2.0, 10.0], [2.0, 20.0]), (0,))
     stream.add("elicit.volunteered", body)
@@ -124,14 +131,17 @@ def test_what_is_stated_is_what_verify_recomputes(seed: int) -> None:
     stream.finish(taste)
     found = verify(write_export("s", "elicitation", config, [stream.chain]).encode())
     assert found.holds, found.summary()
-    assert stream.state.result is not None and stream.state.result.regret_certificate is not None
+    assert stream.state.result is not None
+    assert stream.state.result.regret_certificate is not None
     lowered = {**stream.chain.events[-1].body, "regret_certificate": 0.0}  # type: ignore[dict-item]
     forged = EventChain(stream.chain.stream)
     for event in stream.chain.events[:-1]:
         forged.add(event.kind, event.body or {}, actor=event.actor, key=event.key)
     forged.add("elicit.result", lowered, actor="counterplay")
     true = stream.state.result.regret_certificate
-    assert true == 0.0 or not verify(write_export("s", "elicitation", config, [forged]).encode()).holds
+    assert (
+        true == 0.0 or not verify(write_export("s", "elicitation", config, [forged]).encode()).holds
+    )
 
 
 @pytest.mark.claim("28.23")
@@ -148,7 +158,9 @@ def test_replay_needs_no_question_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     for event in stream.chain.events:
         again = KIND.apply(config, again, event)
     assert again.result == stream.state.result
-    assert [said.entry.order for said in again.log] == [said.entry.order for said in stream.state.log]
+    assert [said.entry.order for said in again.log] == [
+        said.entry.order for said in stream.state.log
+    ]
 
 
 def test_an_engine_that_was_forgotten_asks_the_same() -> None:
@@ -161,7 +173,8 @@ def test_an_engine_that_was_forgotten_asks_the_same() -> None:
         np.testing.assert_allclose(first.state.open[1].forecast, second.state.open[1].forecast)
         first.choose(0)
         second.choose(0)
-    assert second.state.result is not None and first.state.result is not None
+    assert second.state.result is not None
+    assert first.state.result is not None
     assert second.state.result.item == first.state.result.item
 
 
@@ -174,7 +187,8 @@ def test_a_pair_that_could_not_be_decided_is_not_asked_again() -> None:
         stream.add("elicit.cannot_say", {"asked": seq, "said": "cannot say"})
     assert len(set(seen)) == len(seen)
     shown = question(config, stream.state, language("en"))
-    assert shown["offer_stop"] and shown["can_undo"]
+    assert shown["offer_stop"]
+    assert shown["can_undo"]
     stream.add("elicit.stopped", {})
     assert stream.state.result is not None
     told = promise(config, stream.state.result, language("en"))
@@ -184,7 +198,7 @@ def test_a_pair_that_could_not_be_decided_is_not_asked_again() -> None:
 def test_the_page_says_when_an_answer_does_not_fit() -> None:
     columns = ("comfort", "price", "range")
     stream = Stream(study(catalogue(30, columns), columns=columns, target_regret=0.005))
-    for number in range(40):
+    for _ in range(40):
         if stream.state.open is None:
             break
         _, asked = stream.state.open
@@ -194,7 +208,7 @@ def test_the_page_says_when_an_answer_does_not_fit() -> None:
         if asked.repeat_of is not None:
             assert contradicted(stream.state) == asked.repeat_of + 1
             return
-    pytest.fail(f"nothing was asked twice in {number} questions")
+    pytest.fail("nothing was asked twice")
 
 
 def test_forecasts_of_pairs_equal_those_of_the_area() -> None:
@@ -247,12 +261,14 @@ def test_pages_of_a_whole_visit(web: Web) -> None:
     data = person.client.get(f"{person.home}/data.json").json()
     assert [event["kind"] for event in data["events"]] == ["party.joined", "elicit.asked"]
     person.finish()
-    assert person.name == "result" and "Your receipt" in person.page.text
+    assert person.name == "result"
+    assert "Your receipt" in person.page.text
     code = person.client.get(f"{person.home}/receipt").text
     person.send("undo")
-    assert person.name == "question" and "Your receipt" in code
+    assert person.name == "question"
+    assert "Your receipt" in code
     person.finish()
-    again = Person_again(web, person)
+    again = other_device(web, person)
     assert 'data-page="result"' in again
     web.store.set_state(person.study.public_id, "closed", actor="admin")
     person.look()
@@ -261,10 +277,14 @@ def test_pages_of_a_whole_visit(web: Web) -> None:
     assert person.name == "withdraw"
     person.send("withdraw", sure="yes")
     assert person.name == "gone"
-    assert all(e.body is None for e in web.store.events(person.party.public_id) if e.kind.startswith("elicit."))
+    assert all(
+        e.body is None
+        for e in web.store.events(person.party.public_id)
+        if e.kind.startswith("elicit.")
+    )
 
 
-def Person_again(web: Web, person: Any) -> str:
+def other_device(web: Web, person: Any) -> str:
     """The same link on another device continues."""
     with web.client() as other:
         start = other.get(f"/j/{person.token}")
@@ -282,7 +302,8 @@ def test_answers_to_a_closed_study_are_kept_and_said(web: Web) -> None:
     assert person.name == "question"
     web.store.set_state(person.study.public_id, "closed", actor="admin")
     late = person.answer()
-    assert late.status_code == 409 and "Your 1 answer is kept" in late.text
+    assert late.status_code == 409
+    assert "Your 1 answer is kept" in late.text
 
 
 def test_the_same_button_with_another_answer(web: Web) -> None:
@@ -293,7 +314,8 @@ def test_the_same_button_with_another_answer(web: Web) -> None:
     repeated = person.client.post(path, data={**form, "answer": "first"})
     assert repeated.status_code == 200
     other = person.client.post(path, data={**form, "answer": "second"})
-    assert other.status_code == 422 and "already used for another answer" in other.text
+    assert other.status_code == 422
+    assert "already used for another answer" in other.text
     kinds = [event.kind for event in web.store.events(person.party.public_id)]
     assert kinds.count("elicit.answered") == 1
 
@@ -308,7 +330,8 @@ def test_consent_comes_before_the_first_question(web: Web) -> None:
 
         form = dict(HIDDEN.findall(start.text))
         refused = client.post(f"/j/{token}", data=form)
-        assert refused.status_code == 422 and "without it nothing is asked" in refused.text
+        assert refused.status_code == 422
+        assert "without it nothing is asked" in refused.text
         assert web.store.events(party.public_id) == []
         client.post(f"/j/{token}", data={**form, "consent": "yes"})
     kinds = [event.kind for event in web.store.events(party.public_id)]

@@ -7,9 +7,9 @@ import string
 from importlib import resources
 
 import pytest
-from studio.web_house import Web
 
 from counterplay.studio.web.texts import LANGUAGES, language, wanted
+from studio.web_house import Web
 
 TEMPLATES = resources.files("counterplay.studio").joinpath("templates")
 WORDS = re.compile(r"[A-Za-zÄÖÜäöüß]{2,}")
@@ -61,7 +61,8 @@ def test_numbers_and_dates_follow_the_language() -> None:
     assert english.number(-0.0001, 2) == "0.00"
     assert english.date("2026-05-03T10:00:00+00:00") == "3 May 2026"
     assert german.date("2026-05-03T10:00:00+00:00") == "3. Mai 2026"
-    assert wanted("de-CH, en;q=0.8") == "de" and wanted("") == "en"
+    assert wanted("de-CH, en;q=0.8") == "de"
+    assert wanted("") == "en"
 
 
 def test_promises_are_rounded_up() -> None:
@@ -77,7 +78,8 @@ def test_a_person_chooses_her_language(web: Web) -> None:
     person = web.person()
     assert "Which would you rather have?" in person.page.text
     german = person.client.get(f"{person.home}?lang=de")
-    assert 'lang="de"' in german.text and "Was hätten Sie lieber?" in german.text
+    assert 'lang="de"' in german.text
+    assert "Was hätten Sie lieber?" in german.text
     assert "Was hätten Sie lieber?" in person.client.get(person.home).text
     with web.client(headers={"accept-language": "de"}) as client:
         assert "Dieser Link öffnet nichts" in client.get("/j/nothing").text

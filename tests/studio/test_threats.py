@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from studio.web_house import FORM, HIDDEN, Person, Web, catalogue, fields
 
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
@@ -26,6 +25,7 @@ from counterplay.studio.web.limits import Buckets
 from counterplay.studio.web.middleware import LARGEST_HEADER, redacted
 from counterplay.studio.web.security import TooMany
 from counterplay.studio.web.studies import safe_cell
+from studio.web_house import FORM, HIDDEN, Person, Web, catalogue, fields
 
 pytestmark = pytest.mark.claim("28.15")
 INJECTIONS = ("<script>alert(1)</script>", "' OR 1=1 --", '"><img src=x onerror=alert(1)>', "=1+1")
@@ -67,7 +67,8 @@ def test_guessing_links_is_slowed_down_by_address(web: Web) -> None:
         buckets.take("203.0.113.9")
     with pytest.raises(TooMany) as caught:
         buckets.take("203.0.113.9")
-    assert caught.value.status == 429 and caught.value.after >= 1
+    assert caught.value.status == 429
+    assert caught.value.after >= 1
     buckets.take("203.0.113.10")  # others are not
 
 
@@ -105,7 +106,8 @@ def test_the_secret_leaves_the_address_and_stays_out_of_logs(
     ours = [record.getMessage() for record in caplog.records if "counterplay" in record.name]
     assert any("/j/***" in line for line in ours)
     assert not any(token in line for line in ours)
-    assert token not in str(after.url) and token not in after.text
+    assert token not in str(after.url)
+    assert token not in after.text
     assert after.headers["referrer-policy"] == "no-referrer"
     assert redacted(f"/admin/link/{token}") == "/admin/link/***"
     path = web.settings.sqlite_file
@@ -122,7 +124,9 @@ def test_opening_a_link_changes_nothing(web: Web) -> None:
             scanner.head(f"/j/{token}")
         assert not scanner.cookies
     link = web.store.find_link(token)
-    assert link is not None and link.first_used_at is None and link.used == 0
+    assert link is not None
+    assert link.first_used_at is None
+    assert link.used == 0
     assert web.store.events(party.public_id) == []
 
 
@@ -154,30 +158,39 @@ def test_a_token_of_another_session_is_refused(web: Web) -> None:
 def test_pages_cannot_be_framed_and_hold_no_inline_code(web: Web) -> None:
     person = web.person()
     admin = web.admin()
-    pages = [person.page, admin.get("/admin"), admin.get("/admin/studies/new"),
-             admin.get(f"/admin/studies/{person.study.public_id}"), web.client().get("/j/nothing")]  # fmt: skip
+    home = f"/admin/studies/{person.study.public_id}"
+    pages = [admin.get(path) for path in ("/admin", "/admin/studies/new", home)]
+    pages += [person.page, web.client().get("/j/nothing")]
     person.finish()
     for page in [*pages, person.page]:
         policy = page.headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in policy and "default-src 'none'" in policy
-        assert "unsafe" not in policy and page.headers["x-frame-options"] == "DENY"
-        assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", page.text)
+        assert "frame-ancestors 'none'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert page.headers["x-frame-options"] == "DENY"
+        assert not re.search(
+            r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", page.text
+        )
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_text_of_strangers_is_shown_as_text(web: Web, text: str) -> None:
     table = catalogue().decode().replace("thing 0", f'"{text.replace(chr(34), chr(34) * 2)}"')
     raw = fields(name=text, asks=text, consent=text, units={"price": text[:20]})
-    config = kind_of("elicitation").read_config({**raw, "table_bytes": table.encode()}, web.settings.data)
+    config = kind_of("elicitation").read_config(
+        {**raw, "table_bytes": table.encode()}, web.settings.data
+    )
     study = web.study(config, name=text)
     person = web.person(study, label=text)
     admin = web.admin()
-    pages = [web.client().get(f"/j/{person.token}"), person.page, admin.get("/admin"),
-             admin.get(f"/admin/studies/{study.public_id}"), admin.get(f"/admin/studies/{study.public_id}/preview")]  # fmt: skip
+    home = f"/admin/studies/{study.public_id}"
+    pages = [admin.get(path) for path in ("/admin", home, f"{home}/preview")]
+    pages += [person.page, web.client().get(f"/j/{person.token}")]
     person.finish()
     for page in [*pages, person.page]:
         assert page.status_code == 200
-        assert "<script>alert" not in page.text and "<img src=x" not in page.text
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
 
 
 def test_spreadsheets_do_not_run_what_labels_say(web: Web) -> None:
@@ -201,7 +214,8 @@ def test_an_open_link_has_a_cap_and_twins_are_shown(web: Web) -> None:
         people.append(person)
     with web.client() as third:
         start = third.get(f"/j/{token}")
-        assert FORM.search(start.text) is None and "as many people as it is for" in start.text
+        assert FORM.search(start.text) is None
+        assert "as many people as it is for" in start.text
         assert third.post(f"/j/{token}", data={"csrf": "x"}).status_code == 403
     assert people[0].client.cookies != people[1].client.cookies
     assert people[0].home == people[1].home
@@ -239,7 +253,8 @@ def test_a_viewer_changes_nothing(web: Web) -> None:
     study = web.study()
     admin = web.admin("viewer")
     page = admin.get(f"/admin/studies/{study.public_id}")
-    assert page.status_code == 200 and "Close for good" not in page.text
+    assert page.status_code == 200
+    assert "Close for good" not in page.text
     csrf = token_of(admin.get("/admin"))
     path = f"/admin/studies/{study.public_id}/close"
     assert admin.post(path, data={"csrf": csrf}).status_code == 404
@@ -280,16 +295,23 @@ def test_uploads_over_the_limit_are_refused_before_they_are_read(web: Web) -> No
     assert admin.post("/admin/studies/new", data={"csrf": csrf}, files=file).status_code == 413
     small = admin.post("/admin/studies/new", data={"csrf": csrf},
                        files={"file": ("t.csv", pickle.dumps([1]), "text/csv")})  # fmt: skip
-    assert small.status_code == 422 and "not a text file" in small.text
+    assert small.status_code == 422
+    assert "not a text file" in small.text
 
 
 def test_files_have_no_paths_and_there_is_no_open_redirect(web: Web) -> None:
     with web.client(follow_redirects=False) as client:
-        for path in ("/static/../app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/x"):
+        for path in (
+            "/static/../app.py",
+            "/static/..%2fapp.py",
+            "/static//etc/passwd",
+            "/static/x",
+        ):
             assert client.get(path).status_code == 404
         for path in ("/?next=https://evil.example", "//evil.example/%2e%2e", "/admin?next=//evil"):
             place = client.get(path).headers.get("location", "/")
-            assert place.startswith("/") and not place.startswith("//")
+            assert place.startswith("/")
+            assert not place.startswith("//")
 
 
 def test_verbs_that_are_not_listed(web: Web) -> None:
@@ -355,10 +377,12 @@ def test_floods_are_answered_with_429(tmp_path: Any) -> None:
         person = house.person()
         answers = [person.answer() for _ in range(3)]
         slowed = next(answer for answer in answers if answer.status_code == 429)
-        assert int(slowed.headers["retry-after"]) >= 1 and 'data-page="error"' in slowed.text
+        assert int(slowed.headers["retry-after"]) >= 1
+        assert 'data-page="error"' in slowed.text
         with house.client() as client:
             last = [client.get("/admin/login") for _ in range(40)][-1]
-        assert last.status_code == 429 and "retry-after" in last.headers
+        assert last.status_code == 429
+        assert "retry-after" in last.headers
         assert "Nothing is lost" in last.text
     finally:
         house.close()
@@ -369,7 +393,9 @@ def test_an_untrusted_proxy_header_is_ignored(tmp_path: Any) -> None:
     try:
         with house.client() as client:
             told = [
-                client.get("/admin/login", headers={"x-forwarded-for": f"203.0.113.{i}"}).status_code
+                client.get(
+                    "/admin/login", headers={"x-forwarded-for": f"203.0.113.{i}"}
+                ).status_code
                 for i in range(20)
             ]
         assert told[-1] == 429
@@ -391,12 +417,14 @@ def test_the_session_changes_at_login_and_brute_force_is_slowed(tmp_path: Any) -
             sent = client.post("/admin/login", data=form)
             assert sent.status_code == 303
             fresh = re.search(r"cp_admin=([^;]+)", sent.headers["set-cookie"])
-            assert fresh is not None and fresh[1] != fixed
+            assert fresh is not None
+            assert fresh[1] != fixed
             assert house.store.find_session(fixed) is None
         with house.client() as client:
             wrong = {"csrf": csrf, "name": "ann", "password": "wrong"}
             told = [client.post("/admin/login", data=wrong).status_code for _ in range(6)]
-        assert told[0] == 401 and told[-1] == 429
+        assert told[0] == 401
+        assert told[-1] == 429
     finally:
         house.close()
 
@@ -450,9 +478,11 @@ def test_errors_show_a_number_that_is_in_the_log(
     monkeypatch.setattr(web.store, "view", broken)
     with caplog.at_level(logging.ERROR):
         person.look()
-    assert person.page.status_code == 500 and "secret detail" not in person.page.text
+    assert person.page.status_code == 500
+    assert "secret detail" not in person.page.text
     number = re.search(r"number ([0-9a-f]{8})", person.page.text)
-    assert number is not None and any(number[1] in r.getMessage() for r in caplog.records)
+    assert number is not None
+    assert any(number[1] in r.getMessage() for r in caplog.records)
 
 
 def test_writes_by_nobody_are_refused(web: Web) -> None:
@@ -469,4 +499,6 @@ def test_writes_by_nobody_are_refused(web: Web) -> None:
         ("elicit.answered", json.loads('{"asked": 2, "order": [0], "x": 1}')),
     ):
         with pytest.raises(Refused):
-            web.store.append_now(stream, NewEvent(kind, body, f"forged {kind} {body}", "x"), expected=None)
+            web.store.append_now(
+                stream, NewEvent(kind, body, f"forged {kind} {body}", "x"), expected=None
+            )

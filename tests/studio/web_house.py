@@ -63,9 +63,13 @@ class Web:
         self.app = create_app(self.settings, store=self.store)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                self.app, port=0, access_log=False, log_level="warning", proxy_headers=False,
+                self.app,
+                port=0,
+                access_log=False,
+                log_level="warning",
+                proxy_headers=False,
                 server_header=False,
-            )  # fmt: skip
+            )
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -126,9 +130,7 @@ class Web:
 class Person:
     """A participant: what her browser holds and what the last page said."""
 
-    def __init__(
-        self, client: httpx.Client, study: StudyRow, party: PartyRow, token: str
-    ) -> None:
+    def __init__(self, client: httpx.Client, study: StudyRow, party: PartyRow, token: str) -> None:
         self.client, self.study, self.party, self.token = client, study, party, token
         self.page = httpx.Response(200)
 

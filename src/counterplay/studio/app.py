@@ -58,7 +58,9 @@ def create_app(settings: Settings | None = None, *, store: Store | None = None) 
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = store or await asyncio.to_thread(Store.open, chosen, server=True)
+        opened = store
+        if opened is None:
+            opened = await asyncio.to_thread(Store.open, chosen, server=True)
         app.state.house = House(chosen, opened, opened.server_key())
         try:
             yield

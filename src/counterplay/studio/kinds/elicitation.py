@@ -20,6 +20,7 @@ from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Event
 from counterplay.core.records import to_record
 from counterplay.elicitation.choice_log import ChoiceAnswer
+from counterplay.elicitation.choice_log import Said as Word
 from counterplay.errors import InvalidStateError
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
@@ -187,7 +188,7 @@ class Elicitation:
         return engine
 
     def _answer(
-        self, state: Sitting, event: Event, asked: int, order: tuple[int, ...], said: str
+        self, state: Sitting, event: Event, asked: int, order: tuple[int, ...], said: Word
     ) -> None:
         if state.open is None or state.open[0] != asked:
             raise InvalidStateError(f"event {event.seq} answers a question that was not open")
@@ -200,7 +201,7 @@ class Elicitation:
         entry = ChoiceAnswer(
             "asked" if repeats is None else "repeat",
             rows,
-            said,  # type: ignore[arg-type]
+            said,
             order,
             np.array([option.values for option in question.shown]),
             repeats,
@@ -211,7 +212,7 @@ class Elicitation:
     def _volunteer(self, state: Sitting, event: Event) -> None:
         offered = _body(event, lines.Volunteered)
         values = np.array([option.values for option in offered.shown])
-        said = "choice" if offered.order else "cannot say"
+        said: Word = "choice" if offered.order else "cannot say"
         entry = ChoiceAnswer("volunteered", (), said, offered.order, values)
         state.log.append(Said(event.seq, None, entry, offered.forecast))
 

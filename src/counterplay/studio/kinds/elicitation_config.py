@@ -60,7 +60,7 @@ def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     given = dict(raw)
     content = given.pop("table_bytes", None)
     try:
-        fields = to_record(given, Fields, what="the study")  # type: ignore[type-var]
+        fields = to_record(given, Fields, what="the study")
     except InvalidStateError as error:
         raise InvalidInputError(str(error).replace("cannot be used", "is not complete")) from None
     if content is None:

@@ -53,19 +53,18 @@ def per_day(store: Store, study: StudyRow) -> list[tuple[str, int]]:
         .group_by(day)
     )
     with reading(store.engine) as connection:
-        counts = {name: count for name, count in connection.execute(query)}
-    return [(name, counts.get(name, 0)) for name in days]
+        found = {row[0]: row[1] for row in connection.execute(query)}
+    return [(name, found.get(name, 0)) for name in days]
 
 
 def counts(store: Store) -> dict[str, int]:
     """Return how much there is of everything, for monitoring."""
+    tables = {"studies": t.study, "parties": t.party, "events": t.event, "jobs": t.job}
     with reading(store.engine) as connection:
         return {
-            name: int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
-            for name, table in (
-                ("studies", t.study), ("parties", t.party), ("events", t.event), ("jobs", t.job),
-            )
-        }  # fmt: skip
+            name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for name, table in tables.items()
+        }
 
 
 def participants(store: Store, study: StudyRow) -> tuple[list[dict[str, Any]], list[str]]:

@@ -95,7 +95,9 @@ async def home(request: Request) -> Response:
     return pages.page(request, "admin.html", studies=studies, who=who, csrf=who.token(house))
 
 
-async def note(request: Request, who: sessions.Admin, action: str, what: str, **detail: object) -> None:
+async def note(
+    request: Request, who: sessions.Admin, action: str, what: str, **detail: object
+) -> None:
     """Write down what an admin did."""
     house, place = house_of(request), where(request)
     await house.store.run(

@@ -124,5 +124,3 @@ def cookie(request: Request, name: str) -> str | None:
 def new_key() -> str:
     """Return the key of a page: a retry of its form finds its own event."""
     return secrets.token_urlsafe(12)
-
-

@@ -45,9 +45,7 @@ async def change_state(request: Request) -> Response:
     house = house_of(request)
     who.check(house, await security.read_form(request))
     state = _STATES[request.scope["path"].rsplit("/", 1)[1]]
-    await house.store.run(
-        lambda: house.store.set_state(study.public_id, state, actor=who.name)
-    )
+    await house.store.run(lambda: house.store.set_state(study.public_id, state, actor=who.name))
     await note(request, who, f"study {state}", study.public_id)
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
@@ -113,9 +111,7 @@ async def export(request: Request) -> Response:
 async def import_page(request: Request) -> Response:
     """Show the form for an export of another studio."""
     who = await sessions.admin(request, "owner")
-    return pages.page(
-        request, "import.html", csrf=who.token(house_of(request)), wrong=None
-    )
+    return pages.page(request, "import.html", csrf=who.token(house_of(request)), wrong=None)
 
 
 async def import_study(request: Request) -> Response:
@@ -134,7 +130,7 @@ async def import_study(request: Request) -> Response:
 
 async def preview(request: Request) -> Response:
     """Show one question as a participant sees it; nothing is stored."""
-    who, study = await sessions.admin_study(request)
+    _, study = await sessions.admin_study(request)
     if study.kind != "elicitation":
         raise Missing("There is no preview.")
     house = house_of(request)

@@ -54,7 +54,8 @@ class Language:
             told = told[1:]
         if self.code == "en":
             return told
-        return told.translate(str.maketrans({",": self._group, ".": self._point}))
+        marks = {",": self._group, ".": self._point}
+        return "".join(marks.get(letter, letter) for letter in told)
 
     def percent(self, share: float) -> str:
         """Return a share in per cent, rounded up so that it never promises too much.

@@ -210,7 +210,7 @@ async def _columns(request: Request, draft: Draft, wrong: str | None) -> Respons
 
 def _chosen(draft: Draft, rows: list[dict[str, Any]]) -> dict[str, str]:
     """The meaning of every column: as entered before, or a modest guess."""
-    given = {}
+    given: dict[str, str] = {}
     for word, key in (("benefit", "benefits"), ("cost", "costs"), ("either", "either")):
         given |= dict.fromkeys(draft.fields.get(key, ()), word)
     if named := draft.fields.get("name_column"):
