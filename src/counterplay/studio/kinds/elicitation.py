@@ -88,6 +88,8 @@ class Elicitation:
 
     def begin(self, config: dict[str, Any]) -> Sitting:
         """Return the state of a participant who has not come yet."""
+        if self.problems.of(config).config.page is None:
+            raise InvalidStateError("the configuration does not say how its items are shown")
         return Sitting()
 
     def apply(self, config: dict[str, Any], state: Sitting, event: Event) -> Sitting:

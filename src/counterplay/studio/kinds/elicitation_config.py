@@ -13,14 +13,15 @@ import secrets
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
+from msgspec import Meta
 
 from counterplay.core import export_bodies as lines
-from counterplay.core.records import canonical, to_record
+from counterplay.core.records import canonical, require_state, to_record
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.errors import CounterplayError, InvalidInputError, InvalidStateError
 from counterplay.tables import read_table
@@ -53,6 +54,51 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     locale: str = "en"
     max_questions: int = 60
     seed: int | None = None
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a column is shown; values are 0 at its worst and 1 at its best."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=500)]
+    unit: Annotated[str, Meta(max_length=200)]
+    direction: Literal["benefit", "cost", "either"]
+    low: float
+    high: float
+    digits: Annotated[int, Meta(ge=0, le=6)]
+
+
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a study is shown: the part of its configuration that enters no certificate."""
+
+    title: Annotated[str, Meta(max_length=200)]
+    asks: Annotated[str, Meta(max_length=10_000)]
+    consent: Annotated[str, Meta(max_length=100_000)]
+    locale: Annotated[str, Meta(max_length=20)]
+    names: list[Annotated[str, Meta(max_length=300)]]
+    columns: list[Column]
+    raw: list[list[float]]
+    missing: list[tuple[int, str]]
+    max_questions: Annotated[int, Meta(ge=1, le=200)]
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+def check_page(config: lines.ReliableConfig) -> None:
+    """Refuse a configuration from outside whose pages could not be shown."""
+    what, rows = "the configuration", config.columns
+    require_state(config.page is not None and rows is not None, what, "page", "is missing")
+    page = to_record(config.page, Page, what=what, where="page")
+    n, k = len(config.items), len(config.items[0])
+    require_state(len(page.columns) == k, what, "page.columns", f"there must be {k}")
+    require_state(len(page.names) == len(page.raw) == n, what, "page.names", f"must be {n}")
+    require_state(
+        all(len(row) == k for row in page.raw), what, "page.raw", f"must have {k} columns"
+    )
+    require_state(rows is not None and len(rows.rows) == n, what, "columns.rows", f"must be {n}")
+    for j, column in enumerate(page.columns):
+        place = f"page.columns[{j}]"
+        require_state(column.low < column.high, what, place, "must run from low to high")
+        known = (column.direction == "either") == (j in config.unknown)
+        require_state(known, what, place, "its direction does not fit")
 
 
 def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from counterplay.core import export_bodies as lines
+from counterplay.core.records import require_state, to_record
 from counterplay.core.seeds import derive_seed
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.catalogue import undominated
@@ -40,6 +41,7 @@ from counterplay.elicitation.reliable_state import (
 from counterplay.elicitation.reliable_state import _new_regions as new_regions
 from counterplay.elicitation.slips import AtMost
 from counterplay.errors import InvalidInputError
+from counterplay.studio.kinds.elicitation_config import check_page
 from counterplay.studio.kinds.elicitation_posterior import Posterior
 
 MOST_ENGINES = 256
@@ -66,13 +68,17 @@ class Problem:
     @classmethod
     def of(cls, raw: dict[str, Any]) -> Problem:
         """Return the problem of a frozen configuration."""
-        config = msgspec.convert(raw, lines.ReliableConfig)
+        config = to_record(raw, lines.ReliableConfig, what="the configuration")
+        k = len(config.items[0])
+        even = all(len(row) == k for row in config.items)
+        require_state(even, "the configuration", "items", "all items must have as many values")
         values = np.array(config.items)
-        k = values.shape[1]
         if k > MOST_DIMENSIONS:
             raise InvalidInputError(
                 f"{k} columns are compared; certificates go up to {MOST_DIMENSIONS}: leave some out"
             )
+        if config.page is not None:
+            check_page(config)
         page = config.page or {}
         unknown = np.array(config.unknown, dtype=np.int64)
         pool = undominated(values) if not unknown.size else np.arange(len(values))
