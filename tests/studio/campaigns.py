@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import numpy as np
 import pandas as pd
-from studio.kind_driver import Stream
 
 from counterplay.studio.kinds.campaign import KIND
+from studio.kind_driver import Stream
 
 if TYPE_CHECKING:
-    from studio.web_house import Web
-
     from counterplay.studio.store.base import StudyRow
+    from studio.web_house import Web
 
 PARTIES = ("clinic 0", "clinic 1", "clinic 2", "clinic 3")
 CLASSES = ["benign", "malignant"]

@@ -24,7 +24,7 @@ def guard_config(**more: Any) -> dict[str, Any]:
 
 
 class Service:
-    """What a service does, decided by a seed alone: outcomes held back, shuffled, sent in batches."""
+    """What a service does, by a seed alone: outcomes held back, shuffled, sent in batches."""
 
     def __init__(self, config: dict[str, Any], seed: int = 0) -> None:
         self.config, self.rng = config, np.random.default_rng(seed)

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from studio.campaigns import CLASSES, PARTIES, campaign_config, label_all
-from studio.kind_driver import Stream
 
 from counterplay.core.exports import Event
 from counterplay.labeling import Campaign
@@ -19,6 +17,8 @@ from counterplay.studio.kinds.campaign_config import pool
 from counterplay.studio.kinds.campaign_views import coordinator, ledger, own_answers, queue
 from counterplay.studio.web.coordinator import _answers, label_studio
 from counterplay.verify import verify
+from studio.campaigns import CLASSES, PARTIES, campaign_config, label_all
+from studio.kind_driver import Stream
 
 Made = tuple[Stream, np.ndarray]
 
@@ -203,7 +203,7 @@ def _changed(events: list[Event], seq: int, **changes: object) -> list[Event]:
 
 @pytest.mark.parametrize("word", ["certify", "launch", "tell", "ask", "result"])
 def test_verify_fails_a_campaign_whose_log_lies(finished: Made, word: str) -> None:
-    stream, truth = finished
+    stream, _ = finished
     assert verify(stream.export()).holds
     events = [e for e in stream.events if e.kind == f"label.{word}"]
     passed = next(e for e in stream.events if e.kind == "label.certify").body or {}

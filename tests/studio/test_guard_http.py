@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from studio.guards import Service, guard_config
 
 from counterplay.studio.client import GuardClient
 from counterplay.studio.kinds.guard_fold import new_guard
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
+from studio.guards import Service, guard_config
 
 if TYPE_CHECKING:
     from studio.web_house import Web
@@ -77,7 +77,8 @@ def test_tokens_open_one_guard_with_their_scopes_and_no_cookie_does(
     client = web.client()
     assert client.get(f"{path}/serve").status_code == 401
     assert web.admin().get(f"{path}/serve").status_code == 401
-    assert client.get(f"{path}/serve", headers={"Authorization": "Bearer " + "x" * 43}).status_code == 401  # fmt: skip
+    unknown = {"Authorization": "Bearer " + "x" * 43}
+    assert client.get(f"{path}/serve", headers=unknown).status_code == 401
     assert client.get(f"/api/guard/{other.public_id}/serve", headers=head).status_code == 404
     refused = client.get(f"{path}/serve", headers={"Authorization": f"Bearer {only}"})
     assert refused.status_code == 403
@@ -162,7 +163,8 @@ def test_the_client_never_raises_and_sends_what_waited_once(
     assert len(state.outcomes) == 1
     assert again.report({**outcome, "decision": 77}) == 0  # refused: set aside, told, not repeated
     assert "no decision 77" in again.rejected[0][1]
-    assert again.report([{**outcome, "decision": 1, "model": later.model, "primary": float("nan")}]) == 1  # fmt: skip
+    nothing = {**outcome, "decision": 1, "model": later.model, "primary": float("nan")}
+    assert again.report([nothing]) == 1  # cannot even be sent, and does not raise
 
 
 def test_the_client_needs_the_standard_library_only() -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from studio.guards import Service, guard_config
-from studio.kind_driver import Stream
 
 from counterplay.core.exports import EventChain
 from counterplay.errors import InvalidInputError, ProtocolError
@@ -17,6 +15,8 @@ from counterplay.studio.kinds.guard_fold import new_guard
 from counterplay.studio.kinds.guard_views import promise, served, state_of
 from counterplay.tradeoff import ChampionChallenger
 from counterplay.verify import verify
+from studio.guards import Service, guard_config
+from studio.kind_driver import Stream
 
 
 def opened(**more: Any) -> Stream:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+
 from studio.campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config
 
 if TYPE_CHECKING:
-    from studio.web_house import Web
-
     from counterplay.studio.store.base import StudyRow
+    from studio.web_house import Web
 
 Campaign = tuple["StudyRow", np.ndarray]
 
@@ -50,7 +50,7 @@ def test_nobody_waits_for_another_without_being_told(web: Web, tmp_path: Path) -
     ledger = quick.client.get(f"{quick.home}/ledger").text
     report = {p.party: p for p in web.store.fold_now(study.public_id).state.campaign.work().parties}
     mine = report["clinic 0"]
-    assert f"You: {mine.asked} answers" in ledger
+    assert f"You: {mine.asked} questions" in ledger
     assert f"at least {mine.alone_at_least}" in ledger
     assert "Nobody works more than alone." in ledger
     assert "clinic 1" not in ledger  # names are the coordinator's
@@ -136,26 +136,26 @@ def test_the_coordinator_runs_it(web: Web, tmp_path: Path) -> None:
     known = "item,label\n" + "\n".join(f"c{i},{CLASSES[truth[i]]}" for i in range(5))
     bad = known.replace("c3,", "nobody,").replace("c4,b", "c4,x").replace("c4,m", "c4,x")
     for text, status in ((bad, 422), (known, 200)):
-        sent = admin.post(f"{home}/import", data={"csrf": csrf, "key": f"import{status}x",
-                          "what": "known"}, files={"file": ("known.csv", text)})  # fmt: skip
+        given = {"csrf": csrf, "key": f"import{status}x", "what": "known"}
+        sent = admin.post(f"{home}/import", data=given, files={"file": ("known.csv", text)})
         assert sent.status_code == status
-    assert "line 5" in admin.post(f"{home}/import", data={"csrf": csrf, "key": "again-again",
-                                  "what": "known"}, files={"file": ("k.csv", bad)}).text  # fmt: skip
+        assert status == 200 or "line 5" in sent.text
     assert len(web.store.fold_now(study.public_id).state.known) == 5
     tasks = admin.get(f"{home}/tasks.json").json()
     assert len(tasks) == 40
     for task in tasks:
         label = CLASSES[truth[int(task["data"]["case"][1:])]]
         task["annotations"] = [{"result": [{"value": {"choices": [label]}}]}]
-    sent = admin.post(f"{home}/import", data={"csrf": csrf, "key": "answers-one", "what": "answers"},
-                      files={"file": ("tasks.json", json.dumps(tasks))})  # fmt: skip
+    given = {"csrf": csrf, "key": "answers-one", "what": "answers"}
+    file = {"file": ("tasks.json", json.dumps(tasks))}
+    sent = admin.post(f"{home}/import", data=given, files=file)
     assert sent.status_code == 200
     assert len(web.store.fold_now(study.public_id).state.answers) == 40
     table = admin.get(f"{home}/labels.csv").text.splitlines()
     assert table[0] == "item,label,score,source,answers,disputed"
     assert any(",known," in line for line in table)
-    item = next(i for i in range(100) if not any(
-        a.item == i for a in web.store.fold_now(study.public_id).state.answers.values()))  # fmt: skip
+    answered = {a.item for a in web.store.fold_now(study.public_id).state.answers.values()}
+    item = next(i for i in range(100) if i not in answered)
     out = {"csrf": csrf, "key": "withdraw-1", "act": "withdraw", "item": f"c{item}", "reason": "x"}
     assert "x" in admin.post(f"{home}/change", data=out).text
     stranger = web.admin("coordinator", study=opened(web, tmp_path)[0])
@@ -188,17 +188,16 @@ def test_two_hundred_listeners_hear_of_one_change(web: Web, tmp_path: Path) -> N
 
     heard = asyncio.run(_listen_all(web.url, path, secret, 200, change))
     assert len(heard) == 200
-    assert all(first != later for first, later, _ in heard)
-    assert len({later for _, later, _ in heard}) == 1
-    assert max(seconds for *_, seconds in heard) < 10.0  # under a second on a quiet machine
+    assert all(first != later for first, later in heard)
+    assert len({later for _, later in heard}) == 1
     reads = [query for query in queries if query.startswith("SELECT")]
     assert len(reads) <= 2, reads  # the answer looks for its key; no listener asks anything
 
 
 async def _listen_all(
     url: str, path: str, secret: str, n: int, change: Callable[[], None]
-) -> list[tuple[str, str, float]]:
-    """Open n streams, make one change, return what each heard before and after, and when."""
+) -> list[tuple[str, str]]:
+    """Open n streams, make one change, return what each heard before and after."""
     host, port = url.removeprefix("http://").split(":")
     head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: cp_admin={secret}\r\n\r\n"
     pairs = []
@@ -214,16 +213,10 @@ async def _listen_all(
                 return line
 
     firsts = await asyncio.gather(*(told(reader) for reader, _ in pairs))
-    begun = time.monotonic()
     changing = asyncio.create_task(asyncio.to_thread(change))
-
-    async def later(reader: asyncio.StreamReader) -> tuple[str, float]:
-        line = await told(reader)
-        return line, time.monotonic() - begun
-
     async with asyncio.timeout(30):
-        laters = await asyncio.gather(*(later(reader) for reader, _ in pairs))
+        laters = await asyncio.gather(*(told(reader) for reader, _ in pairs))
     await changing
     for _, writer in pairs:
         writer.close()
-    return [(first, *found) for first, found in zip(firsts, laters)]
+    return list(zip(firsts, laters))

@@ -59,7 +59,7 @@ class AuditKind:
 
     def read_config(self, raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Read the table and the settings beside a TOML file."""
-        odd = sorted(set(raw) - {"kind", "name", "table", "config", "model", "locale"})
+        odd = sorted(set(raw) - {"kind", "name", "table", "config", "model", "sections", "locale"})
         if odd:
             raise InvalidInputError(f"an audit has no field {odd[0]!r}")
         if not raw.get("table"):
@@ -67,7 +67,7 @@ class AuditKind:
         files = {"table": (Path(str(raw["table"])).name, _read(folder / str(raw["table"])))}
         if raw.get("config"):
             files["config"] = (Path(str(raw["config"])).name, _read(folder / str(raw["config"])))
-        return audit_config(files, model=raw.get("model"))
+        return audit_config(files, model=raw.get("model"), sections=raw.get("sections"))
 
     def begin(self, config: dict[str, Any]) -> AuditState:
         """Return the state of an empty stream."""
@@ -129,7 +129,10 @@ _MEDIA = {".html": "text/html; charset=utf-8", ".json": "application/json"}
 
 
 def audit_config(
-    files: dict[str, tuple[str, bytes]], *, model: str | None = None
+    files: dict[str, tuple[str, bytes]],
+    *,
+    model: str | None = None,
+    sections: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the configuration of an audit; files that are not plain tables are refused.
 
@@ -139,7 +142,12 @@ def audit_config(
         ``table`` and ``config``, each with its name and content.
     model:
         Name of a model in the operator's folder, None for a default that is trained.
+    sections:
+        Sections to run; all that have their inputs by default.
     """
+    from counterplay.auditing.api import check_sections
+
+    check_sections(sections)
     told = {
         "inputs": {name: hashlib.sha256(data).hexdigest() for name, (_, data) in files.items()},
         "files": {
@@ -147,6 +155,7 @@ def audit_config(
             for name, (given, data) in files.items()
         },
         "model": model,
+        "sections": None if sections is None else list(sections),
     }
     if model is not None and (Path(model).name != model or Path(model).suffix not in MODELS):
         raise InvalidInputError("a model is the name of a .skops or .onnx file in DATA/models")
@@ -216,13 +225,17 @@ def run(
             raise Lost
 
     found = run_audit(
-        inputs, progress=progress, store=home / "audit.sqlite", judge_gates=settings.confirmed
+        inputs,
+        sections=config["sections"],
+        progress=progress,
+        store=home / "audit.sqlite",
+        judge_gates=settings.confirmed,
     )
     return _written(found, home / "out")
 
 
-class Lost(Exception):
-    """Another worker has the job."""
+class Lost(BaseException):
+    """Another worker has the job; sections may not catch this."""
 
 
 def _written(found: Any, folder: Path) -> Path:

@@ -50,7 +50,10 @@ async def new_audit(request: Request) -> Response:
             raise Refused(pages.reader(request)("audit.no_table"), "table")
         if chosen and chosen not in _models(house):
             raise Refused(pages.reader(request)("audit.no_model"), "model")
-        config = await house.store.run(lambda: audit_config(files, model=chosen or None))
+        wanted = [s.strip() for s in fields.get("sections", "").split(",") if s.strip()]
+        config = await house.store.run(
+            lambda: audit_config(files, model=chosen or None, sections=wanted or None)
+        )
     except InvalidInputError as error:
         field = error.field if isinstance(error, Refused) else None
         return await _list(request, wrong=str(error), field=field)
