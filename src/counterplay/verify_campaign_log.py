@@ -10,16 +10,43 @@ Source: docs/theory/24-campaign.md, "The log"; docs/theory/28-studio.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Event
-from counterplay.core.records import require_state, to_record
+from counterplay.core.records import Count, Word, require_state, to_record
 from counterplay.verify_campaign import Finding, Recount
 
 _USED = ("label.tell", "label.skip", "label.retract", "label.imported", "label.party")
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What counts of ``label.ask``."""
+
+    id: Word
+    party: Word
+    item: Count
+    kind: Literal["learn", "audit"]
+    repeat: Count
+    passed: Count = 0
+    ahead: Count = 0
+
+
+class _Imported(msgspec.Struct, frozen=True):
+    """What counts of ``label.imported``."""
+
+    known: tuple[tuple[Count, Count], ...] | None = None
+    answers: tuple[tuple[Word, Count | None, Any], ...] | None = None
+
+
+class _Left(msgspec.Struct, frozen=True):
+    """What counts of ``label.party`` when somebody leaves."""
+
+    party: Word
+    forget: bool | None = None
+    lost: dict[Word, Count] | None = None
 
 
 class LogRecount:
@@ -35,7 +62,7 @@ class LogRecount:
         self.config = to_record(config, lines.CampaignConfig, what="the configuration")
         self.recount = Recount(self.config)
         self.names = list(self.config.parties)
-        self.asked: dict[str, dict[str, Any]] = {}
+        self.asked: dict[str, _Asked] = {}
         self.open: set[str] = set()
         self.told: dict[str, int | None] = {}
         self.void: dict[str, int] = dict.fromkeys(self.names, 0)
@@ -81,17 +108,16 @@ class LogRecount:
                 yield from self._work()
 
     def _ask(self, body: dict[str, Any], what: str) -> None:
-        name, party, item = body.get("id"), body.get("party"), body.get("item")
-        fits = isinstance(name, str) and party in self.names and type(item) is int
-        require_state(fits, what, "", "a question needs an id, a party and an item")
-        place = self.names.index(str(party))
-        require_state(item in self.recount.owns[place], what, "item", "is not the party's")
-        fresh = name not in self.open and name not in self.told
+        asked = to_record(body, _Asked, what=what)
+        require_state(asked.party in self.names, what, "party", "there is no such party")
+        place = self.names.index(asked.party)
+        require_state(asked.item in self.recount.owns[place], what, "item", "is not the party's")
+        fresh = asked.id not in self.open and asked.id not in self.told
         require_state(fresh, what, "id", "was asked before and is not answered")
-        self.asked[str(name)] = body
-        self.open.add(str(name))
-        alone = int(body.get("passed", 0)) + int(body.get("ahead", 0))
-        mine = str(party)
+        self.asked[asked.id] = asked
+        self.open.add(asked.id)
+        alone = asked.passed + asked.ahead
+        mine = asked.party
         if alone < self.least[mine] and mine not in self.late and not self.wrong_work:
             self.wrong_work = f"{mine}: alone at least fell from {self.least[mine]} to {alone}"
         self.least[mine] = max(alone, 0 if mine in self.late else self.least[mine])
@@ -101,7 +127,7 @@ class LogRecount:
             self.wrong_work = f"{mine}: {paid} asked, alone at least {self.least[mine]}"
 
     def _paid(self, party: str) -> int:
-        waiting = sum(bool(self.asked[q]["party"] == party) for q in self.open)
+        waiting = sum(bool(self.asked[q].party == party) for q in self.open)
         return self.counts[party] + waiting
 
     def _tell(self, name: str, label: Any, what: str) -> None:
@@ -110,50 +136,54 @@ class LogRecount:
         require_state(fits, what, "label", "is no class")
         asked = self.asked[name]
         told = lines.CampaignTold(
-            id=name, party=self.names.index(asked["party"]), item=asked["item"],
-            kind=asked["kind"], repeat=asked["repeat"], label=label,
+            id=name, party=self.names.index(asked.party), item=asked.item,
+            kind=asked.kind, repeat=asked.repeat, label=label,
         )  # fmt: skip
         self.recount.told(told, what)
         self.open.discard(name)
         self.told[name] = label
-        self.counts[asked["party"]] += 1
+        self.counts[asked.party] += 1
 
     def _import(self, body: dict[str, Any], what: str) -> None:
-        pairs = body.get("known") or []
-        if pairs:
+        imported = to_record(body, _Imported, what=what)
+        if imported.known:
             require_state(not self.told, what, "known", "came after the first answer")
-            given = dict(self.config.known) | {int(i): int(c) for i, c in pairs}
+            n, classes = self.config.items, len(self.config.classes)
+            fits = all(i < n and c < classes for i, c in imported.known)
+            require_state(fits, what, "known", "there is no such item or class")
+            given = dict(self.config.known) | dict(imported.known)
             self._replace(known=tuple(sorted(given.items())))
             self.asked, self.open = {}, set()
             self.least = dict.fromkeys(self.names, 0)
             self.recount.launched.clear()
-        for name, code, _ in body.get("answers") or ():
-            self._tell(str(name), code, what)
+        for name, code, _ in imported.answers or ():
+            self._tell(name, code, what)
 
     def _retract(self, name: str, what: str) -> None:
         require_state(name in self.told, what, "id", "has no answer to take back")
         self._forget(name)
-        party = self.asked[name]["party"]
+        party = self.asked[name].party
         self.void[party] += 1
         self._again()
 
     def _leave(self, body: dict[str, Any], what: str) -> None:
-        party = body.get("party")
+        left = to_record(body, _Left, what=what)
+        party = left.party
         require_state(party in self.names, what, "party", "there is no such party")
-        self.open = {q for q in self.open if self.asked[q]["party"] != party}
-        if body.get("forget"):
-            for name in [q for q in self.told if self.asked[q]["party"] == party]:
+        self.open = {q for q in self.open if self.asked[q].party != party}
+        if left.forget:
+            for name in [q for q in self.told if self.asked[q].party == party]:
                 self._forget(name)
-            for other, lost in (body.get("lost") or {}).items():
+            for other, lost in (left.lost or {}).items():
                 if other in self.void:
-                    self.void[other] += int(lost)
+                    self.void[other] += lost
             self._again()
 
     def _forget(self, name: str) -> None:
         asked = self.asked[name]
-        kind = asked["kind"] if self.config.noisy else "label"
-        key = (asked["item"], kind, asked["repeat"])
-        self.recount.answers.get(key, {}).pop(self.names.index(asked["party"]), None)
+        kind = asked.kind if self.config.noisy else "label"
+        key = (asked.item, kind, asked.repeat)
+        self.recount.answers.get(key, {}).pop(self.names.index(asked.party), None)
         if not self.recount.answers.get(key, True):
             del self.recount.answers[key]
         del self.told[name]
