@@ -217,8 +217,13 @@ def test_an_open_link_has_a_cap_and_twins_are_shown(web: Web) -> None:
         assert FORM.search(start.text) is None
         assert "as many people as it is for" in start.text
         assert third.post(f"/j/{token}", data={"csrf": "x"}).status_code == 403
-    assert people[0].client.cookies != people[1].client.cookies
-    assert people[0].home == people[1].home
+    assert len([party for party in web.store.parties(study) if "guest" in party.label]) == 2
+    again = people[0].client.get(f"/j/{token}")
+    assert "Continue where you stopped" in again.text  # one browser, one stream
+    people[0].client.post(f"/j/{token}", data=dict(HIDDEN.findall(again.text)))
+    assert len([party for party in web.store.parties(study) if "guest" in party.label]) == 2
+    page = web.admin().get(f"/admin/studies/{study.public_id}").text
+    assert "From one address: guest 1, guest 2" in page
 
 
 def test_cookies_of_one_study_open_no_other(web: Web) -> None:

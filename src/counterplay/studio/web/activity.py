@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -67,19 +66,15 @@ def counts(store: Store) -> dict[str, int]:
         }
 
 
-def participants(store: Store, study: StudyRow) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the participants of an elicitation with their progress, and suspicious twins."""
-    rows, traces = [], []
+def participants(store: Store, study: StudyRow) -> list[dict[str, Any]]:
+    """Return the participants of an elicitation with their progress."""
+    rows = []
     for party in store.parties(study)[:MOST_PARTIES]:
-        if party.role != "participant":
-            continue
-        stream = store.stream_of(study, party)
-        progress = store.view_now(stream, lambda f: _progress(store, study, f))
-        rows.append({"id": party.public_id, "label": party.label, **progress})
-        if len(progress["trace"]) >= 5:
-            traces.append((progress["trace"], party.label))
-    often = Counter(trace for trace, _ in traces)
-    return rows, [label for trace, label in traces if often[trace] > 1]
+        if party.role == "participant":
+            stream = store.stream_of(study, party)
+            progress = store.view_now(stream, lambda f: _progress(store, study, f))
+            rows.append({"id": party.public_id, "label": party.label, **progress})
+    return rows
 
 
 def _progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
@@ -88,6 +83,5 @@ def _progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
     if sitting.result is not None:
         config = store.config(study, folded.version)
         result = config["page"]["names"][sitting.result.item]
-    trace = tuple(tuple(sorted(said.entry.rows)) + said.entry.order for said in sitting.log)
     return {"answers": len(sitting.log), "erased": sitting.erased, "result": result,
-            "joined": sitting.joined, "trace": trace}  # fmt: skip
+            "joined": sitting.joined}  # fmt: skip

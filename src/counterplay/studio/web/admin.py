@@ -10,7 +10,7 @@ from counterplay.studio import passwords
 from counterplay.studio.store.base import AdminRow
 from counterplay.studio.web import activity, errors, pages, security, sessions
 from counterplay.studio.web.house import House, house_of
-from counterplay.studio.web.limits import address
+from counterplay.studio.web.sessions import where
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -103,13 +103,6 @@ async def note(
     await house.store.run(
         lambda: house.store.audit(who.name, action, what, dict(detail), address=place)
     )
-
-
-def where(request: Request) -> str:
-    """Return the address that a request comes from."""
-    forwarded = request.headers.get("x-forwarded-for")
-    trusted = house_of(request).settings.trusted_proxies
-    return address(request.scope.get("client"), forwarded, trusted)
 
 
 def _form(request: Request, *, wrong: bool = False, name: str = "") -> Response:

@@ -19,7 +19,7 @@ from counterplay.studio.errors import Missing
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import errors, pages, security, sessions
 from counterplay.studio.web.house import House, house_of
-from counterplay.studio.web.limits import address
+from counterplay.studio.web.sessions import where
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -51,22 +51,42 @@ async def enter(request: Request) -> Response:
     security.check_token(house.server_key, _mark(token), "start", fields.get("csrf", ""))
     config = await house.store.run(house.store.config, study)
     consent = (config.get("page") or {}).get("consent") or ""
-    if study.state != "open" and link.first_used_at is None:
+    known = _known(request, house, link, study)
+    if study.state != "open" and known is None:
         return _start_page(request, house, link, study)
-    if consent and fields.get("consent") != "yes" and not await _consented(house, link, study):
+    if consent and fields.get("consent") != "yes" and not await _consented(house, known, study):
         return _start_page(request, house, link, study, missing=True)
     words = pages.reader(request)
-    party, secret = await house.store.run(_open_session, house, link, words.code)
+    party, secret = await house.store.run(_open_session, house, link, words.code, known)
+    if link.party is None:
+        house.came(study.id, where(request), party.label)
     if study.state == "open":
         await _join(house, study, party, consent)
     room = "l" if study.kind == "campaign" else "p"
     response = pages.go(request, f"/{room}/{study.public_id}")
     sessions.keep(response, house, study, secret)
+    if link.party is None:
+        security.set_cookie(
+            response, f"cj_{study.public_id}", secret, path="/j", secure=house.settings.https,
+            days=sessions.PARTY_DAYS,
+        )  # fmt: skip
     return response
 
 
-def _open_session(house: House, link: LinkRow, locale: str) -> tuple[Any, str]:
-    party = house.store.use_link(link, locale=locale)
+def _known(request: Request, house: House, link: LinkRow, study: StudyRow) -> int | None:
+    """The party that came by this link before: an open link has one per browser."""
+    if link.party is not None:
+        return link.party if link.first_used_at is not None else None
+    secret = security.cookie(request, f"cj_{study.public_id}")
+    session = None if secret is None else house.store.find_session(secret)
+    return None if session is None else session.party
+
+
+def _open_session(house: House, link: LinkRow, locale: str, known: int | None) -> tuple[Any, str]:
+    if link.party is None and known is not None:
+        party = house.store.party_by_id(known)
+    else:
+        party = house.store.use_link(link, locale=locale)
     hours = 24 * sessions.PARTY_DAYS
     return party, house.store.new_session(party=party, link=link.id, hours=hours)
 
@@ -76,16 +96,16 @@ async def _join(house: House, study: StudyRow, party: Any, consent: str) -> None
     await house.store.run(house.store.join, party)
     if consent:
         body = {"text_hash": hashlib.sha256(consent.encode()).hexdigest(), "version": study.version}
-        agreed = NewEvent("consent", body, f"consent:{study.version}", party.public_id)
+        agreed = NewEvent("consent", body, f"consent:{party.public_id}:{study.version}", party.public_id)
         stream = house.store.stream_of(study, party)
         await house.store.append(stream, agreed, expected=None)
 
 
-async def _consented(house: House, link: LinkRow, study: StudyRow) -> bool:
+async def _consented(house: House, known: int | None, study: StudyRow) -> bool:
     """Whether the party of a link agreed before."""
-    if link.party is None or link.first_used_at is None:
+    if known is None:
         return False
-    party = await house.store.run(house.store.party_by_id, link.party)
+    party = await house.store.run(house.store.party_by_id, known)
     stream = house.store.stream_of(study, party)
     found: bool = await house.store.view(stream, lambda f: getattr(f.state, "consented", False))
     return found
@@ -97,9 +117,7 @@ async def _find(request: Request, house: House) -> tuple[LinkRow, StudyRow] | No
         token = secrets.token_urlsafe(32)  # the lookup takes as long as any other
     link = await house.store.run(house.store.find_link, token)
     if link is None:
-        forwarded = request.headers.get("x-forwarded-for")
-        who = address(request.scope.get("client"), forwarded, house.settings.trusted_proxies)
-        house.links.take(who)
+        house.links.take(where(request))
         return None
     try:
         return link, house.store.study_by_id(link.study)
@@ -118,13 +136,13 @@ def _start_page(
 
         questions, minutes = announced(config)
         _warm()
-    token = request.path_params["token"]
+    token, used = request.path_params["token"], _known(request, house, link, study) is not None
+    full = link.party is None and link.cap is not None and link.used >= link.cap
     closed = study.closed_at if study.state == "closed" else None
     return pages.page(
         request, "start.html", status=422 if missing else 200, preferred=page.get("locale"),
         study=study, asks=page.get("asks", ""), consent=page.get("consent", ""),
-        questions=questions, minutes=minutes, used=link.first_used_at is not None,
-        cap_reached=link.party is None and link.cap is not None and link.used >= link.cap,
+        questions=questions, minutes=minutes, used=used, cap_reached=full and not used,
         closed=closed, missing=missing, token=token, open_link=link.party is None,
         csrf=security.form_token(house.server_key, _mark(token), "start"),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from counterplay.studio.errors import Missing, StudioError
 from counterplay.studio.store.base import AdminRow, PartyRow, StudyRow
 from counterplay.studio.web import security
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.limits import address
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -144,6 +145,13 @@ async def admin_study(request: Request, *, change: bool = False) -> tuple[Admin,
     if not who.may_see(study) or (change and not who.may_change(study)):
         raise Missing("There is no such study.")
     return who, study
+
+
+def where(request: Request) -> str:
+    """Return the address that a request comes from."""
+    forwarded = request.headers.get("x-forwarded-for")
+    trusted = house_of(request).settings.trusted_proxies
+    return address(request.scope.get("client"), forwarded, trusted)
 
 
 def keep(response: Response, house: House, study: StudyRow, secret: str) -> None:

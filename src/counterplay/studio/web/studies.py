@@ -188,14 +188,14 @@ async def _elicitation(
     house = house_of(request)
     study = await house.store.run(house.store.study, study.public_id)
     config = await house.store.run(house.store.config, study)
-    parties, twins = await house.store.run(activity.participants, house.store, study)
+    parties = await house.store.run(activity.participants, house.store, study)
     days = await house.store.run(activity.per_day, house.store, study)
     words = pages.reader(request)
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
-        csrf=who.token(house), config=config, parties=parties, twins=twins, days=days,
-        most=max(1, *(n for _, n in days)), made=made,
+        csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
+        days=days, most=max(1, *(n for _, n in days)), made=made,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
 
