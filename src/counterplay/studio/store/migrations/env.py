@@ -2,5 +2,10 @@
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"])
-context.run_migrations()
+try:
+    connection = context.config.attributes["connection"]
+except NameError:  # it is only imported, not run by Alembic
+    connection = None
+if connection is not None:
+    context.configure(connection=connection)
+    context.run_migrations()
