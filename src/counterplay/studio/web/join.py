@@ -96,7 +96,8 @@ async def _join(house: House, study: StudyRow, party: Any, consent: str) -> None
     await house.store.run(house.store.join, party)
     if consent:
         body = {"text_hash": hashlib.sha256(consent.encode()).hexdigest(), "version": study.version}
-        agreed = NewEvent("consent", body, f"consent:{party.public_id}:{study.version}", party.public_id)
+        key = f"consent:{party.public_id}:{study.version}"
+        agreed = NewEvent("consent", body, key, party.public_id)
         stream = house.store.stream_of(study, party)
         await house.store.append(stream, agreed, expected=None)
 

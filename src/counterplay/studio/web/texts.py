@@ -63,7 +63,7 @@ class Language:
         Examples
         --------
         >>> language("en").percent(0.0171)
-        '1.8 %'
+        '1.8\\xa0%'
         """
         hundred = 100 * share
         digits = 0 if hundred >= 10 or abs(hundred - round(hundred)) < 1e-9 else 1
