@@ -4,7 +4,7 @@ from alembic import context
 
 try:
     connection = context.config.attributes["connection"]
-except NameError:  # it is only imported, not run by Alembic
+except (AttributeError, NameError):  # it is only imported, not run by Alembic
     connection = None
 if connection is not None:
     context.configure(connection=connection)
