@@ -80,6 +80,28 @@ def test_g1_commands_work_without_constraints(
     assert expected in done.stdout
 
 
+@pytest.mark.claim("27.24")
+def test_g1_the_audit_helps_without_constraints(python: Path, tmp_path: Path):
+    script = python.parent / "counterplay"
+    ways = [[script], [python, "-m", "counterplay"]]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    told = [
+        subprocess.run(
+            [*way, "audit", "--help"], cwd=tmp_path, env=environment, capture_output=True,
+            text=True, check=True,
+        ).stdout
+        for way in ways
+    ]  # fmt: skip
+    assert told[0] == told[1]
+    assert "audit init" in told[0]
+    program = (
+        "import sys; from counterplay.cli import run; run(['audit', '--help'])\n"
+        "bad = {'torch', 'ray', 'fastapi'} & set(sys.modules)\n"
+        "sys.exit(f'imported {bad}' if bad else 0)"
+    )
+    assert run(python, tmp_path, "-c", program).returncode == 0
+
+
 def test_g1_a_wrong_option_is_one_sentence(python: Path, tmp_path: Path):
     done = run(python, tmp_path, "-m", "counterplay", "--nope")
     assert done.returncode == 2
@@ -101,7 +123,8 @@ def test_g3_every_module_imports(python: Path, tmp_path: Path):
     program = (
         "import importlib, pkgutil, counterplay\n"
         "extras = {'torch', 'flwr', 'ray', 'cvxpy', 'mo_gymnasium', 'gymnasium',\n"
-        "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL'}\n"
+        "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL', 'fastapi', 'starlette',\n"
+        "          'uvicorn', 'sqlalchemy', 'alembic', 'argon2', 'psycopg', 'python_multipart'}\n"
         "for module in pkgutil.walk_packages(counterplay.__path__, 'counterplay.'):\n"
         "    try:\n"
         "        importlib.import_module(module.name)\n"

@@ -23,7 +23,7 @@ import counterplay
 from counterplay.errors import CounterplayError, MissingDependencyError
 
 FOLDER = Path(__file__).parent
-AREAS = (*counterplay.AREAS, "federated", "tables", "datasets", "core")
+AREAS = (*counterplay.AREAS, "auditing", "federated", "tables", "datasets", "core")
 CASE_KEYS = {
     "make", "run", "data", "args", "bad", "check_estimator", "restore", "may_be_negative",
     "may_be_nan", "no_example", "no_frame", "no_case", "no_json", "no_pickle", "no_plot", "mutable",
@@ -31,7 +31,7 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "draws",
+    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "database", "draws",
     "export_bodies", "exports", "figures", "files", "play", "programs", "progress", "records",
     "report", "seeds", "session", "setting", "threads", "validation", "weights",
 }  # fmt: skip

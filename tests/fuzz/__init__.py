@@ -15,6 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 CAMPAIGNS = {
     "inputs": "inputs:run",
     "states": "outside:states",
+    "flips": "outside:flips",
     "stores": "outside:stores",
     "replies": "outside:replies",
     "kills": "outside:kills",
@@ -23,6 +24,6 @@ CAMPAIGNS = {
 
 CLEAN_AREAS = (
     "core", "strategic", "contribution", "defection", "labeling", "principal", "elicitation",
-    "tradeoff", "poisoning", "invariance", "federated", "tables",
+    "tradeoff", "poisoning", "invariance", "auditing", "federated", "tables",
 )  # fmt: skip
 """Areas in which the slice of the test suite finds nothing; add one when it is mended."""

@@ -83,7 +83,8 @@ def audit(
     n_jobs
         Workers; no number depends on it.
     progress
-        Called with a text, how much is done, and how much there is.
+        Called with a text, how much is done, and how much there is; if it raises, the audit stops
+        with ``InvalidInputError``.
 
     Returns
     -------

@@ -63,6 +63,18 @@ class Context:
         Workers; no number depends on it.
     notes
         What earlier sections found and later ones need.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> frame = pd.DataFrame({"income": [1.0, 2.0, 3.0, 4.0]})
+    >>> paid = np.array([0, 0, 1, 1])
+    >>> context = Context(
+    ...     table=Table.of(frame), labels=paid, positive=1, frame=frame,
+    ...     estimator=LogisticRegression().fit(frame, paid),
+    ... )
+    >>> context.accepted.tolist()
+    [False, False, True, True]
     """
 
     table: Table

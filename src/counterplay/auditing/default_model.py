@@ -73,6 +73,23 @@ def _better(
 
 
 def _pipeline(frame: pd.DataFrame, texts: Sequence[str], model: Any, *, scaled: bool) -> Any:
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(encoder(frame, texts, scaled=scaled), model)
+
+
+def encoder(frame: pd.DataFrame, texts: Sequence[str] = (), *, scaled: bool) -> Any:
+    """Return the unfitted transformer of numbers, words and texts that the default model uses.
+
+    Parameters
+    ----------
+    frame
+        The columns, for their types.
+    texts
+        Columns of raw text.
+    scaled
+        Whether numbers get mean 0 and variance 1.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.impute import SimpleImputer
@@ -97,4 +114,4 @@ def _pipeline(frame: pd.DataFrame, texts: Sequence[str], model: Any, *, scaled: 
     if words:
         parts.append(("words", categories, words))
     parts += [(f"text {k}", TfidfVectorizer(min_df=2), name) for k, name in enumerate(texts)]
-    return make_pipeline(ColumnTransformer(parts), model)
+    return ColumnTransformer(parts)

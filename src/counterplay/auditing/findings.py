@@ -43,6 +43,12 @@ class Finding(Record, frozen=True):
         Place among the sentences of the first screen, 1 first; 0 stays in its section.
     table
         Title of the grid in the section that has the rows behind it.
+
+    Examples
+    --------
+    >>> cost = Quantity(value=910, low=793, high=1023, unit="euro", basis="measured")
+    >>> Finding(name="cost", sentence="It costs 910.", severity="high", quantity=cost).quantity.low
+    793
     """
 
     name: Text
@@ -92,6 +98,12 @@ class Action(Record, frozen=True):
         One more sentence: break-even share, rows needed, why it is not advised.
     rows_needed
         Rows after which the gain would be distinguishable from zero; None if it is, or never.
+
+    Examples
+    --------
+    >>> gain = Quantity(value=13, low=-8, high=35, unit="euro", basis="measured")
+    >>> Action(name="harden", title="Raise the cut", how="by hand", gain=gain).advised
+    False
     """
 
     name: Text
@@ -127,6 +139,25 @@ class Grid(Record, frozen=True):
 
     A bare ``int`` or ``float`` is a setting (a budget, a number of blocks); a result is a
     `Quantity`.
+
+    Parameters
+    ----------
+    title
+        Heading.
+    columns
+        One `Column` for each cell of a row.
+    rows
+        The cells, row by row.
+    note
+        One sentence under the table.
+    folded
+        Whether the page shows it only on demand.
+
+    Examples
+    --------
+    >>> grid = Grid(title="Blocks", columns=(Column(name="blocks", number=True),), rows=((11,),))
+    >>> grid_frame(grid)["blocks"].item()
+    11
     """
 
     title: Text
@@ -190,6 +221,13 @@ class Figure:
         run, but not on one that is made again from ``audit.json``.
     table
         The numbers behind it.
+
+    Examples
+    --------
+    >>> line = Series(label="as is", x=(0.0, 1.0), y=(910.0, 1354.0))
+    >>> chart = Chart(x_label="effort", y_label="euro", series=(line,))
+    >>> Figure(title="Money", alt="It rises.", chart=chart).chart.series[0].y[-1]
+    1354.0
     """
 
     title: str
@@ -200,7 +238,13 @@ class Figure:
 
 
 class Missing(Record, frozen=True):
-    """What a section needs and does not have: a sentence, and the key that cures it."""
+    """What a section needs and does not have: a sentence, and the key that cures it.
+
+    Examples
+    --------
+    >>> Missing(sentence="Say what one person can spend.", key="[effort] budgets").key
+    '[effort] budgets'
+    """
 
     sentence: Text
     key: Text = ""
@@ -270,6 +314,13 @@ class SectionResult:
         What the section assumed, a sentence each.
     variants
         Models to deploy instead.
+
+    Examples
+    --------
+    >>> twice = Quantity.certain(403, unit="rows", n=5574)
+    >>> found = SectionResult(name="twins", title="Twins", quantities={"twice": twice})
+    >>> str(found.quantities["twice"])
+    '403'
     """
 
     name: str

@@ -69,6 +69,12 @@ class Gate(Record, frozen=True):
         What it is compared with.
     reason
         Why the verdict is what it is.
+
+    Examples
+    --------
+    >>> gate = Gate(text="gamed_money <= 900", verdict="undecided", reason="[801, 950] holds 900")
+    >>> exit_code([gate])
+    4
     """
 
     text: Text

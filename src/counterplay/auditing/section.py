@@ -81,6 +81,15 @@ class Stage:
         Width of the interval at one item: who gets the next share of the time.
     prepare
         Fits that all batches share; called once before the first batch.
+
+    Examples
+    --------
+    >>> stage = Stage(
+    ...     name="rows", items=500, n_min=100, n_want=500, run=lambda context, items: [],
+    ...     seconds=lambda pilot, n: pilot.predict * n,
+    ... )
+    >>> stage.seconds(Pilot(predict=0.01), 500)
+    5.0
     """
 
     name: str

@@ -10,17 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from counterplay.core.database import OwnedFile
 from counterplay.errors import StoreError
 
 FORMAT = 1
-_APPLICATION_ID = 0x61756469  # "audi": SQLite's own way to say whose file it is
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS item (
     key     TEXT NOT NULL,     -- of everything the records depend on
@@ -40,7 +37,7 @@ CREATE TABLE IF NOT EXISTS note (
 """
 
 
-class AuditStore:
+class AuditStore(OwnedFile):
     """Records of finished batches and notes about plans; use it as a context manager.
 
     Parameters
@@ -56,29 +53,15 @@ class AuditStore:
     ({3}, [{'row': 7, 'upper': 0.5}])
     """
 
+    owner = 0x61756469  # "audi"
+    format = FORMAT
+    schema = _SCHEMA
+    kind = "a store of audits"
+    cure = "name another folder with --out"
+    durable = "NORMAL"
+
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
-        self.path = ":memory:" if path is None else str(path)
-        with self._explained("cannot be opened"):
-            if path is not None:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        try:
-            with self._explained("is not a store of audits"):
-                self._prepare()
-        except BaseException:
-            self._db.close()
-            raise
-
-    def __enter__(self) -> AuditStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._db.close()
+        super().__init__(None if path is None else Path(path))
 
     def add(self, key: str, stage: str, found: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
         """Store the records of some items, all of them or none."""
@@ -86,14 +69,8 @@ class AuditStore:
         for item, records in found.items():
             text = json.dumps(list(records), separators=(",", ":"))
             lines.append((key, stage, item, text, digest(key, stage, item, text)))
-        with self._explained("cannot be written"):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany("INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?, ?)", lines)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        with self._explained("cannot be written"), self._transaction():
+            self._db.executemany("INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?, ?)", lines)
 
     def done(self, key: str, stage: str) -> set[int]:
         """Return the items whose records are stored."""
@@ -141,37 +118,9 @@ class AuditStore:
 
     def _damaged(self, what: str) -> None:
         raise StoreError(
-            f"{self.path} is damaged: {what} is not what was stored; move the file away, the same "
+            f"{self.place} is damaged: {what} is not what was stored; move the file away, the same "
             "command computes everything again"
         )
-
-    def _prepare(self) -> None:
-        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if (owner != _APPLICATION_ID and tables) or (
-            owner == _APPLICATION_ID and version != FORMAT
-        ):
-            raise StoreError(
-                f"{self.path} is a database of something else or of another version; name another "
-                "folder with --out"
-            )
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        if owner == _APPLICATION_ID:
-            return
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.executescript(_SCHEMA)
-        self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        self._db.execute(f"PRAGMA user_version = {FORMAT}")
-
-    @contextmanager
-    def _explained(self, problem: str) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, UnicodeError) as error:
-            raise StoreError(
-                f"{self.path} {problem} ({error}); move it away or name another folder with --out"
-            ) from error
 
 
 def digest(*parts: Any) -> str:

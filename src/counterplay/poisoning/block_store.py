@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from counterplay.core.database import BusyError, locked
 from counterplay.core.files import flush_folder, read_limited, write_atomic
 from counterplay.core.records import (
     Count,
@@ -116,18 +116,14 @@ def alone(folder: Path, *, shared: bool = False, wait: float | None = None) -> I
     """
     with contextlib.ExitStack() as held:
         try:
-            where = f"{(folder / _LOCK).absolute().as_uri()}?mode={'rw' if shared else 'rwc'}"
-            seconds = _WAIT if wait is None else wait
-            lock = sqlite3.connect(where, timeout=seconds, isolation_level=None, uri=True)
-            held.callback(lock.close)
-            lock.execute("BEGIN" if shared else "BEGIN EXCLUSIVE")
-            lock.execute("SELECT * FROM sqlite_master").fetchall()
-        except (sqlite3.Error, ValueError) as error:
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-                raise InvalidStateError(
-                    f"another process is at work in {shown(str(folder), 120)}; try again when it "
-                    "is done, or take another folder"
-                ) from None
+            held.enter_context(
+                locked(folder / _LOCK, shared=shared, wait=_WAIT if wait is None else wait)
+            )
+        except BusyError:
+            raise InvalidStateError(
+                f"another process is at work in {shown(str(folder), 120)}; try again when it "
+                "is done, or take another folder"
+            ) from None
         yield
 
 

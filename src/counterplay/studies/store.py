@@ -11,15 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
+from counterplay.core.database import OwnedFile
 from counterplay.errors import InvalidInputError, StoreError
 from counterplay.studies.codec import decode, encode
 from counterplay.studies.plan import Cell
@@ -27,8 +25,6 @@ from counterplay.studies.provenance import Provenance
 from counterplay.studies.study import Record, Value
 
 FORMAT = 2
-_APPLICATION_ID = 0x636F756E  # "coun": SQLite's own way to say whose file it is
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CORRUPT_INDEX, sqlite3.SQLITE_CORRUPT_VTAB)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cell (
     study        TEXT    NOT NULL,  -- AREA/NAME
@@ -121,7 +117,7 @@ class Lookup:
     """Rows for wanted cells that other code computed."""
 
 
-class Store:
+class Store(OwnedFile):
     """A study store; use it as a context manager.
 
     Parameters
@@ -139,6 +135,12 @@ class Store:
     0
     """
 
+    owner = 0x636F756E  # "coun"
+    format = FORMAT
+    schema = _SCHEMA
+    kind = "a study store"
+    cure = "name another file with --store"
+
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
         if not create and not self.path.is_file():
@@ -146,30 +148,7 @@ class Store:
                 f"there is no study store at {self.path}; "
                 "run 'counterplay run --all' first or name another one with --store"
             )
-        with self._explained("cannot be opened"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        try:
-            with self._explained("is not a study store"):
-                self._prepare()
-        except BaseException:
-            self._db.close()
-            raise
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; everything stored is already safe."""
-        self._db.close()
+        super().__init__(self.path)
 
     def lookup(self, cells: Sequence[Cell]) -> Lookup:
         """Sort the ``cells`` of one study into found, missing, and computed by other code."""
@@ -216,8 +195,7 @@ class Store:
         current = {(cell.version, cell.fingerprint, cell.study) for cell in cells}
         with self._explained("cannot be written"):
             before = self._db.total_changes
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            with self._transaction():
                 self._db.executemany(
                     "DELETE FROM cell WHERE study = ? AND params = ? AND base_seed = ?",
                     sorted(unique),
@@ -226,10 +204,6 @@ class Store:
                     "DELETE FROM cell WHERE NOT (version = ? AND fingerprint = ?) AND study = ?",
                     sorted(current),
                 )
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
             return self._db.total_changes - before
 
     def rows(self, study: str | None = None, base_seed: int | None = None) -> Iterator[StoredCell]:
@@ -262,45 +236,3 @@ class Store:
         for number, *content, digest in found:
             row = StoredCell(*content)
             yield number, row, row.is_intact(digest)
-
-    def _prepare(self) -> None:
-        (owner,) = self._db.execute("PRAGMA application_id").fetchone()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if owner == _APPLICATION_ID and version != FORMAT:
-            raise StoreError(
-                f"{self.path} has store format {version}, this version reads format {FORMAT}; "
-                "name another file with --store"
-            )
-        if owner != _APPLICATION_ID and tables:
-            raise StoreError(
-                f"{self.path} is a database of something else; name another file with --store"
-            )
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        if owner == _APPLICATION_ID:
-            return
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute(_SCHEMA)
-        self._db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        self._db.execute(f"PRAGMA user_version = {FORMAT}")
-        self._db.execute("COMMIT")
-
-    @contextmanager
-    def _explained(self, problem: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) not in _DAMAGED:
-                raise StoreError(
-                    f"{self.path} {problem} ({error}); name another file with --store"
-                ) from error
-            raise StoreError(
-                f"{self.path} {problem} (the file is damaged: {error}); move it away, the same "
-                "command computes everything again, or name another file with --store"
-            ) from error
-        except (sqlite3.Error, OSError, OverflowError, UnicodeError) as error:
-            raise StoreError(
-                f"{self.path} {problem} ({error}); name another file with --store"
-            ) from error

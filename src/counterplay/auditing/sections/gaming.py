@@ -17,6 +17,7 @@ from counterplay.auditing.section import Pilot, Stage, stage_records
 from counterplay.auditing.sections.gaming_ability import able_stage, has_samples
 from counterplay.auditing.sections.gaming_result import gaming_result
 from counterplay.auditing.sections.gaming_rules import rules_from, weights_of
+from counterplay.auditing.sections.gaming_strategic import strategic_stage
 from counterplay.core.validation import IntArray
 from counterplay.strategic import Moves, cheapest_moves
 from counterplay.strategic.best_shown import best_shown
@@ -25,7 +26,7 @@ from counterplay.strategic.fold import LINEAR
 from counterplay.strategic.rethreshold import scoring_model
 from counterplay.tables import Table
 
-STAGES = ("moves", "calm", "shown", "fixed", "ability")
+STAGES = ("moves", "calm", "shown", "fixed", "strategic", "ability")
 NODES = 4000
 MANY, FEW = 1000, 40  # rows of a batch: scores that add up, and searches
 
@@ -96,6 +97,7 @@ class GamingSection:
                     seconds=seconds, run=_fixed,
                 )
             )  # fmt: skip
+            found.append(strategic_stage(context, moves_of(context), budgets_of(context)))
         if has_samples(context):
             found.append(
                 Stage(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from counterplay.auditing.context import Context
@@ -16,7 +17,14 @@ from counterplay.auditing.findings import Action, Scenario, Variant
 from counterplay.auditing.intervals import difference_of, ends
 from counterplay.auditing.quantity import Basis, Quantity, weakest
 from counterplay.auditing.sections.break_even import BreakEven, break_even, drawn_shares
-from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST, Rules
+from counterplay.auditing.sections.gaming_rules import (
+    AS_IS,
+    FIXED,
+    HARDENED,
+    HONEST,
+    STRATEGIC,
+    Rules,
+)
 from counterplay.auditing.sections.honest import plain_cost
 from counterplay.auditing.sections.honest_words import PLAIN
 from counterplay.core.validation import BoolArray
@@ -54,10 +62,11 @@ class Worth:
         """Return what the second rule saves against the first if a share games at a budget."""
         rules, b = self.rules, self.rules.budgets.index(budget)
         sides = rules.mixed(before, b, share), rules.mixed(after, b, share)
-        return difference_of(
+        found = difference_of(
             *sides, rules.boot, unit=self.context.money_unit, basis=self._basis(before, after, b),
             assumes=(*self.context.money_assumes, *(("costs of moves",) if b else ())),
         )  # fmt: skip
+        return msgspec.structs.replace(found, n=len(rules.rows))
 
     def _basis(self, before: str, after: str, b: int) -> Basis:
         exact = all(self.rules.at(r, k).exact for r in (before, after) for k in (0, b))
@@ -66,7 +75,7 @@ class Worth:
     @cached_property
     def plain_rule(self) -> str:
         """The cheaper one of accepting and rejecting all."""
-        costs = [plain_cost(self.context, rule, self.rules.rows).mean() for rule in PLAIN]
+        costs = [plain_cost(self.context, rule, self.rules.paid_rows).mean() for rule in PLAIN]
         return PLAIN[int(np.argmin(costs))]
 
     @cached_property
@@ -91,7 +100,7 @@ class Worth:
         """From which share of people who game the hardened cut pays."""
         if HARDENED not in self.rules.decisions:
             return None
-        means = [self.rules.at(r, b).money.mean() for r in (HONEST, HARDENED) for b in (0, self.b)]
+        means = [self.rules.cost(r, b)[0].mean() for r in (HONEST, HARDENED) for b in (0, self.b)]
         return break_even(*map(float, means))
 
     @cached_property
@@ -99,7 +108,7 @@ class Worth:
         """The same with its interval; 1 where it never pays."""
         if self.crossing is None:
             return None
-        columns = [self.rules.at(r, b).money for r in (HONEST, HARDENED) for b in (0, self.b)]
+        columns = [self.rules.cost(r, b)[0] for r in (HONEST, HARDENED) for b in (0, self.b)]
         drawn = drawn_shares(*self.rules.boot.means(np.column_stack(columns)).T)
         low, high = ends(drawn[:, None])[0]
         return Quantity(
@@ -128,6 +137,8 @@ class Worth:
     def cut_text(self, rule: str) -> str:
         """Return the cut of a rule for people: as a chance where the model gives one."""
         cut = self.rules.cuts[rule].cut
+        if not np.isfinite(cut):
+            return "no score (reject all)" if cut > 0 else "any score (accept all)"
         chance = chance_at(self.context, cut)
         return f"score {cut:.3g}" if chance is None else f"{chance:.2f} (score {cut:.2g})"
 
@@ -140,6 +151,8 @@ class Worth:
         found = [self._cut(offered), self._harden(offered)]
         if FIXED in self.rules.decisions:
             found.append(self._fixed())
+        if STRATEGIC in self.rules.decisions:
+            found.append(self._strategic())
         return found + self._suggestions(movers)
 
     def remaining(self) -> dict[str, Quantity]:
@@ -148,7 +161,7 @@ class Worth:
         for before, after in ((AS_IS, HONEST), (HONEST, HARDENED)):
             if after in self.rules.decisions and self._ranked(before, after)[0].low > 0:
                 rule = after
-        zero = np.zeros(len(self.rules.rows))
+        zero = np.zeros(len(self.rules.paid_rows))
         found = difference_of(
             self.rules.mixed(rule, self.b, self.share), (zero, zero, zero), self.rules.boot,
             unit=self.context.money_unit, basis=self._basis(rule, rule, self.b),
@@ -202,6 +215,16 @@ class Worth:
             scenario=when, scenarios=self._scenarios(HARDENED, FIXED), after=HARDENED,
             instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
             how="drop the columns and fit again",
+        )  # fmt: skip
+
+    def _strategic(self) -> Action:
+        gain, when = self._ranked(HARDENED, STRATEGIC)
+        budget = self.rules.budgets[self.b]
+        return Action(
+            name=STRATEGIC, title=f"Fit a linear rule for people who spend {budget:g}", gain=gain,
+            scenario=when, scenarios=self._scenarios(HARDENED, STRATEGIC), after=HARDENED,
+            instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
+            how="`counterplay.strategic.StrategicLinearClassifier` with the moves of the config",
         )  # fmt: skip
 
     def _nothing(self) -> str:

@@ -1,4 +1,4 @@
-"""The rules that are compared: as is, honest cut, hardened cut, without movable columns.
+"""The rules that are compared: as is, honest and hardened cut, without movable columns, strategic.
 
 Cuts are chosen on rows of the other folds, on scores of models that had not seen those rows; the
 row's decision comes from the fold that judges it.
@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context
-from counterplay.auditing.intervals import Bootstrap, Decided
+from counterplay.auditing.intervals import Bootstrap, Decided, difference_of
+from counterplay.auditing.quantity import Quantity
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.cuts import Cut, cut_over_budgets
 
 AS_IS, HONEST, HARDENED, FIXED = "as is", "honest cut", "hardened cut", "without movable columns"
+STRATEGIC = "fitted for gaming"
 NEAR = 1 + 1e-9  # prices are compared like those of `gaming_report`
 
 
@@ -47,6 +50,8 @@ class Rules:
         All rows that are judged, also those there was no time to search moves for.
     calm
         Decisions of every rule on all of them if nobody moves.
+    no_fit
+        Why no rule could be fitted for gaming; empty if one was, or if it was not tried.
     """
 
     context: Context
@@ -58,11 +63,12 @@ class Rules:
     fold_cuts: Mapping[str, list[float]] = field(default_factory=dict)
     all_rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     calm: Mapping[str, BoolArray] = field(default_factory=dict)
+    no_fit: str = ""
 
     @cached_property
     def boot(self) -> Bootstrap:
         """Draws that all rules share."""
-        return self.context.bootstrap(len(self.rows))
+        return self.context.bootstrap(len(self.paid_rows))
 
     @property
     def wanted(self) -> BoolArray:
@@ -91,10 +97,40 @@ class Rules:
             return self.context.decided(self.calm[rule], rows=self.all_rows), self.all_rows
         return self.at(rule, 0), self.rows
 
+    @property
+    def paid_rows(self) -> IntArray:
+        """Rows that money rests on: all that are judged, also where moves are a sample."""
+        return self.all_rows if self.sampled else self.rows
+
     def cost(self, rule: str, b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the cost of each row: with found moves, at least, at most."""
+        """Return the cost of each row that money rests on: with found moves, at least, at most.
+
+        Where moves were searched for a sample, a row costs what it costs at rest, and a sampled row
+        also stands for what moves add to others: the mean is that of all rows at rest plus the mean
+        addition of the sample, and its spread is that of both.
+        """
         found = self.at(rule, b)
-        return found.money, *found.money_ends
+        if not self.sampled or rule not in self.calm:
+            return found.money, *found.money_ends
+        rest = self.at_rest(rule)[0].money
+        here = np.searchsorted(self.all_rows, self.rows)
+        still = self.at(rule, 0).money
+        sides = []
+        for cost in (found.money, *found.money_ends):
+            side = rest.copy()
+            side[here] += (cost - still) * len(self.all_rows) / len(self.rows)
+            sides.append(side)
+        return sides[0], sides[1], sides[2]
+
+    def money(self, rule: str, b: int, assumes: tuple[str, ...]) -> Quantity:
+        """Return what a rule costs at a budget, per 1,000 decisions."""
+        zero = np.zeros(len(self.paid_rows))
+        exact = self.at(rule, b).exact
+        found = difference_of(
+            self.cost(rule, b), (zero, zero, zero), self.boot, unit=self.context.money_unit,
+            basis="measured" if exact else "found", assumes=assumes,
+        )  # fmt: skip
+        return msgspec.structs.replace(found, n=len(self.rows))
 
     def mixed(self, rule: str, b: int, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the same if a share of people games at a budget and the others do not."""
@@ -116,12 +152,7 @@ def rules_from(
     rows = rows[fold[rows] >= 0]
     mine = moves.loc[rows]
     upper, lower = mine["upper"].to_numpy(dtype=float), mine["lower"].to_numpy(dtype=float)
-    already = upper == 0
-    decisions: dict[str, Any] = {AS_IS: []}
-    for b in budgets:
-        roof = b * NEAR
-        pair = (already, already) if b == 0 else (upper <= roof, already | (lower <= roof))
-        decisions[AS_IS].append(pair)
+    decisions: dict[str, Any] = {AS_IS: _within(lower, upper, budgets)}
     cuts: dict[str, Cut] = {}
     fold_cuts: dict[str, list[float]] = {}
     if len(shown):
@@ -137,8 +168,36 @@ def rules_from(
         held = dict(zip(parts["fixed"]["row"].tolist(), parts["fixed"]["accepted"].tolist()))
         fixed = np.array([bool(held[row]) for row in rows.tolist()])
         decisions[FIXED] = [(fixed, fixed)] * len(budgets)
+    prices, why = _priced(parts["strategic"])
+    if prices is not None:
+        own = prices.loc[rows]
+        decisions[STRATEGIC] = _within(
+            own["lower"].to_numpy(dtype=float), own["upper"].to_numpy(dtype=float), budgets
+        )
     every, calm = _at_rest(context, parts["calm"], fold_cuts, held)
-    return Rules(context, rows, budgets, decisions, upper, cuts, fold_cuts, every, calm)
+    if prices is not None and len(every):
+        calm[STRATEGIC] = prices.loc[every, "upper"].to_numpy(dtype=float) == 0
+    return Rules(context, rows, budgets, decisions, upper, cuts, fold_cuts, every, calm, why)
+
+
+def _priced(records: pd.DataFrame) -> tuple[pd.DataFrame | None, str]:
+    """Return prices of acceptance by the rule fitted for gaming, or why there is none."""
+    if not len(records):
+        return None, ""
+    if (records["row"] < 0).any():
+        return None, str(records["why"].dropna().iloc[0])
+    return records.set_index("row"), ""
+
+
+def _within(
+    lower: FloatArray, upper: FloatArray, budgets: tuple[float, ...]
+) -> list[tuple[BoolArray, BoolArray]]:
+    """Return who is accepted at each budget, for certain and possibly, from bounds of the price."""
+    already = upper == 0
+    return [
+        (already, already) if b == 0 else (upper <= b * NEAR, already | (lower <= b * NEAR))
+        for b in budgets
+    ]
 
 
 def _at_rest(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.auditing.plan import run_plan
 from counterplay.auditing.section import Section
 from counterplay.auditing.sections import (
     GamingSection,
@@ -15,7 +14,7 @@ from counterplay.auditing.sections import (
     PlantedSection,
     SymmetrySection,
 )
-from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST
+from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST, STRATEGIC
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.threads import one_thread
 from counterplay.poisoning import PartitionClassifier
@@ -27,6 +26,7 @@ from counterplay.studies.auditing.people import (
     rows_of,
     split,
     table,
+    whole_run,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
@@ -39,9 +39,12 @@ PAIRS = (
     ("german_credit", "LR"), ("german_credit", "HGB"), ("heloc", "LR"), ("taiwan", "LR"),
     ("sms_spam", "text"),
 )  # fmt: skip
-RULES = {AS_IS: "as_is", HONEST: "honest", HARDENED: "hardened", FIXED: "fixed"}
+RULES = {
+    AS_IS: "as_is", HONEST: "honest", HARDENED: "hardened", FIXED: "fixed", STRATEGIC: "strategic"
+}  # fmt: skip
 CROSS = {"german_credit": 1000, "heloc": 3000}
 SALTS = 5
+INSERTIONS = 100  # of one cell
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
@@ -62,6 +65,11 @@ def _grid(scale: Scale) -> Sequence[Params]:
         for blocks in (11, 25, 51)
         for salt in range(SALTS)
     ]
+    grid += [
+        {"part": "insert", "data": "sms_spam", "model": kind, "salt": salt}
+        for kind in ("random", "adversarial")
+        for salt in range(2)
+    ]
     return [*grid, {"part": "symmetry", "data": "sms_spam", "model": "text", "salt": 0}]
 
 
@@ -69,6 +77,8 @@ def _cell(params: Params, seed: int) -> Record:
     part, name, kind = str(params["part"]), str(params["data"]), str(params["model"])
     if part == "recall":
         return _recall(int(kind.split()[0]), int(params["salt"] or 0))
+    if part == "insert":
+        return _insert(kind, int(params["salt"] or 0))
     if part == "cross":
         rows = np.random.default_rng(0).permutation(len(table(name)[1]))[: CROSS.get(name, 300)]
         return _run(context_of(name, kind, np.sort(rows)), HonestSection(), GamingSection())
@@ -85,7 +95,7 @@ def _cell(params: Params, seed: int) -> Record:
 
 def _run(context: Any, *sections: Section) -> dict[str, Any]:
     """Return the numbers of the sections, flat."""
-    found = run_plan(context, sections=list(sections), time_budget=1e6)
+    found = whole_run(context, *sections)
     record: dict[str, Any] = {"failed": "; ".join(found.failed.values())}
     honest = found.results["honest"]
     for name in ("accuracy", "money", "best_plain", "best_plain_money"):
@@ -156,6 +166,41 @@ def _recall(blocks: int, salt: int) -> dict[str, Any]:
     return {"recall5": metrics.at("recall", 5), "accuracy5": metrics.at("accuracy", 5)}
 
 
+def _insert(kind: str, salt: int) -> dict[str, Any]:
+    """Return how many decisions flip when one message is inserted and everything fitted again.
+
+    Random messages are words of the table in a new order with a drawn label; adversarial ones are
+    copies of judged messages with the other label.
+    """
+    train, test = split("sms_spam")
+    frame, labels = table("sms_spam")
+    rows = rows_of("sms_spam", frame, train)
+    judged = rows_of("sms_spam", frame, test)
+    rng = np.random.default_rng([salt, len(kind)])
+    words = np.array(" ".join(rows).split())
+
+    def fitted(more: Sequence[str], told: Sequence[str]) -> PartitionClassifier:
+        guard = PartitionClassifier(
+            model_of("text"), 11, classes=["ham", "spam"], random_state=0, check=False
+        )
+        return guard.fit([*rows, *more], np.append(labels[train], list(told)))
+
+    with one_thread():
+        first = fitted([], [])
+        before, safe = first.predict(judged), first.certify(judged) >= 1
+        flips = changed = 0
+        for _ in range(INSERTIONS):
+            text = " ".join(rng.choice(words, int(rng.integers(3, 25))))
+            label = str(rng.choice(["ham", "spam"]))
+            if kind == "adversarial":
+                i = int(rng.integers(len(test)))
+                text, label = judged[i], "ham" if labels[test[i]] == "spam" else "spam"
+            moved = fitted([text], [label]).predict(judged) != before
+            flips += int((moved & safe).sum())
+            changed += int(moved.sum())
+    return {"insertions": INSERTIONS, "flips": flips, "changed": changed, "safe": int(safe.sum())}
+
+
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for row in frame.to_dict("records"):
@@ -183,6 +228,12 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
                 at_least("27.11", f"{who}: certified accuracy at 5 rows of the chosen ensemble.",
                          float(best or 0.0), 0.68)
             )  # fmt: skip
+    inserted = frame[frame["part"] == "insert"]
+    for kind, own in inserted.groupby("model"):
+        verdicts.append(
+            at_most("27.12", f"SMS, {own['insertions'].sum():.0f} {kind} insertions: decisions "
+                    "with a certificate of at least 1 that flip.", float(own["flips"].sum()), 0.0)
+        )  # fmt: skip
     recall = frame[frame["part"] == "recall"]
     for blocks, bar in (("11 blocks", 0.66), ("25 blocks", 0.66), ("51 blocks", 0.46)):
         own = recall[recall["model"] == blocks]
@@ -190,6 +241,11 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             verdicts.append(
                 at_most("27.13", f"SMS, {blocks}: distance of the mean certified recall of spam at "
                         f"five messages from {bar}.", abs(float(own["recall5"].mean()) - bar), 0.05)
+            )  # fmt: skip
+        if blocks == "51 blocks" and len(own):
+            verdicts.append(
+                at_least("27.13", f"SMS, {blocks}: certified accuracy at five messages, which "
+                         "hides the recall.", float(own["accuracy5"].mean()), 0.91)
             )  # fmt: skip
     return verdicts
 
@@ -226,7 +282,7 @@ PAGES = Study(
         "What does an audit say about ordinary models on credit tables and messages: in money "
         "beside the plain rules, when people game, and when somebody plants rows?"
     ),
-    claims=("27.09", "27.10", "27.11", "27.13"),
+    claims=("27.09", "27.10", "27.11", "27.12", "27.13"),
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,

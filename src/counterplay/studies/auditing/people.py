@@ -21,6 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from counterplay import datasets
 from counterplay.auditing.context import Context
+from counterplay.auditing.plan import Run, run_plan
+from counterplay.auditing.section import Section
 from counterplay.core.validation import IntArray
 from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.tables import Table
@@ -96,7 +98,7 @@ def model_of(kind: str) -> Any:
     """Return an unfitted model: ``LR``, ``HGB`` or ``text``."""
     if kind == "text":
         # Both outcomes weigh the same: small blocks of a plain model never say spam.
-        model = LogisticRegression(C=10.0, max_iter=1000, class_weight="balanced")
+        model = LogisticRegression(max_iter=1000, class_weight="balanced")
         return make_pipeline(TfidfVectorizer(), model)
     words = make_column_selector(dtype_exclude="number")
     numbers = make_column_selector(dtype_include="number")
@@ -161,3 +163,11 @@ def split(name: str, seed: int = 0, most: int | None = None) -> tuple[IntArray, 
     size = SPLITS[name]
     rest = order[size:] if most is None else order[size : size + most]
     return np.sort(rest), np.sort(order[:size])
+
+
+def whole_run(context: Context, *sections: Section) -> Run:
+    """Return the run of some sections with time enough; one that was interrupted is no result."""
+    found = run_plan(context, sections=list(sections), time_budget=1e6)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
