@@ -13,6 +13,7 @@ import pytest
 
 from counterplay.auditing.config import Config, read_seconds
 from counterplay.auditing.config_text import quoted
+from counterplay.cli import run
 from counterplay.commands.audit import check
 from counterplay.errors import CounterplayError, InvalidInputError
 
@@ -105,29 +106,56 @@ def toml(value: Any) -> str:
     return quoted(value)
 
 
-@pytest.mark.claim("27.23")
-def test_hostile_configs_end_in_one_sentence_or_run(
-    loans: pd.DataFrame, settings: dict[str, Any], tmp_path: Path, capsys: Any
-) -> None:
-    loans.iloc[:120].to_csv(tmp_path / "loans.csv", index=False)
+def hostile_ends(
+    folder: Path, loans: pd.DataFrame, settings: dict[str, Any], most_runs: int
+) -> tuple[list[int], list[int]]:
+    """Return how 300 edited configs end when checked, and how those that pass end when run."""
+    loans.iloc[:120].to_csv(folder / "loans.csv", index=False)
     content = settings | {
         "gates": {"require": ["gamed_money at budget=1 <= 900"]}, "run": {"time": "5m", "seed": 0},
         "planted": {"rows": [1, 5]}, "version": 1, "confirmed": True,
     }  # fmt: skip
     rng = np.random.default_rng(0)
-    codes = []
-    for _ in range(300):
+    codes, runs = [], []
+    for k in range(300):
         twin = edited(rng, content)
         text = "\n".join(f"{quoted(str(key))} = {toml(value)}" for key, value in twin.items())
-        (tmp_path / "audit.toml").write_text(text, encoding="utf-8")
+        file = folder / "audit.toml"
+        file.write_text(text, encoding="utf-8")
         code, told = 0, ""
         try:
-            check(tmp_path / "audit.toml", tmp_path / "loans.csv")
+            check(file, folder / "loans.csv")
         except CounterplayError as error:  # the command line prints it and exits with 2
             code, told = 2, str(error)
         codes.append(code)
         assert len(told) <= 300, told
         assert "\n" not in told
-    capsys.readouterr()
+        if code == 0 and len(runs) < most_runs:
+            out = str(folder / f"out{k}")
+            argv = ["audit", "-", str(folder / "loans.csv"), "--config", str(file), "--out", out]
+            runs.append(run([*argv, "--sections", "honest", "--accept-guesses"]))
+    return codes, runs
+
+
+@pytest.mark.claim("27.23")
+def test_hostile_configs_end_in_one_sentence_or_run(
+    loans: pd.DataFrame, settings: dict[str, Any], tmp_path: Path, capsys: Any
+) -> None:
+    codes, runs = hostile_ends(tmp_path, loans, settings, most_runs=3)
+    told = capsys.readouterr().err
     assert codes.count(2) > 150
     assert codes.count(0) > 10
+    assert set(runs) <= {0, 2, 3, 4}
+    assert "Traceback" not in told
+
+
+@pytest.mark.slow
+def test_hostile_configs_that_pass_the_check_run(
+    loans: pd.DataFrame, settings: dict[str, Any], tmp_path: Path, capsys: Any
+) -> None:
+    codes, runs = hostile_ends(tmp_path, loans, settings, most_runs=300)
+    told = capsys.readouterr().err
+    assert len(runs) == codes.count(0)
+    assert set(runs) <= {0, 2, 3, 4}
+    assert all(len(line) <= 320 for line in told.splitlines() if line.startswith("counterplay: "))
+    assert "Traceback" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 from auditing.bench_tables import context_of, people, run
 from auditing.toy_section import Toy, toy_context
 from counterplay.auditing.allotment import allot
-from counterplay.auditing.plan import run_plan, section_keys
+from counterplay.auditing.keys import section_keys
+from counterplay.auditing.plan import run_plan
 from counterplay.auditing.section import Pilot, Stage, load_sections
 from counterplay.auditing.sections import GamingSection, HonestSection
 from counterplay.errors import InvalidInputError, UnknownNameError
@@ -161,3 +163,36 @@ def test_sections_by_name() -> None:
     assert [s.name for s in load_sections(["planted"])] == ["honest", "planted"]
     with pytest.raises(UnknownNameError, match="gaming"):
         load_sections(["gamng"])
+
+
+def test_an_interrupted_cell_of_a_study_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterplay.studies.auditing import people as study
+
+    found = study.run_plan(toy_context(), sections=[Toy()])
+    stopped = dataclasses.replace(found, interrupted=True)
+    monkeypatch.setattr(study, "run_plan", lambda *args, **more: stopped)
+    with pytest.raises(KeyboardInterrupt):
+        study.whole_run(toy_context(), Toy())
+
+
+def test_a_callback_that_raises_stops_the_run_and_blames_nobody_else() -> None:
+    told = []
+
+    def progress(text: str, done: int, total: int) -> None:
+        told.append(text)
+        if total:
+            raise ZeroDivisionError("my own mistake")
+
+    with pytest.raises(InvalidInputError, match="progress raised ZeroDivisionError") as error:
+        run_plan(toy_context(), sections=[Toy()], progress=progress)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    assert len(told) == 2
+
+
+def test_time_that_earlier_stages_left_goes_to_later_ones() -> None:
+    """A pilot on a busy machine expects too much: nothing is left out that there is time for."""
+    slow = Toy(each=0.3, n_min=100)  # thirty seconds a stage, it says
+    found = run_plan(toy_context(), sections=[slow], time_budget=40.0)
+    assert "not done: toy.two" in found.estimate
+    assert found.plan == {"toy.one": 100, "toy.two": 100}
+    assert [log.note for log in found.stages] == ["", ""]

@@ -14,7 +14,7 @@ from counterplay.auditing.intervals import accuracy_of
 from counterplay.auditing.sections import GamingSection, HonestSection
 from counterplay.auditing.sections.gaming import held_fixed, moves_of
 from counterplay.auditing.sections.gaming_people import group_cells
-from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST, STRATEGIC
+from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST
 from counterplay.strategic import Moves, cheapest_moves, gaming_report
 from counterplay.studies.auditing.people import CODES, MOVABLE, WANTED, model_of, split
 from counterplay.studies.auditing.people import table as study_table
@@ -218,7 +218,7 @@ def test_the_model_without_movable_columns_cannot_see_them(cross_fitted) -> None
         assert held[name].nunique() == 1
     assert held["income"].equals(context.frame["income"])
     result = results["gaming"].to_frame()
-    assert set(result["rule"]) == {AS_IS, HONEST, HARDENED, FIXED, STRATEGIC}
+    assert set(result["rule"]) == {AS_IS, HONEST, HARDENED, FIXED}
     fixed = result.query("rule == @FIXED")
     assert fixed["money"].nunique() == 1  # nobody can move
 
@@ -232,7 +232,23 @@ def test_a_sample_of_moves_leaves_the_numbers_at_rest_on_all_rows() -> None:
     gaming = results["gaming"]
     assert gaming.quantities["gamed_money at budget=0"] == results["honest"].money
     assert gaming.quantities["gamed_money"].n == 220
-    assert "Effort 0 rests on 300 rows, the others, and all gains, on 220" in gaming.tables[0].note
+    assert "Effort 0 rests on 300 rows; moves were searched for 220" in gaming.tables[0].note
+    calm, gamed = (
+        gaming.quantities[f"gamed_money at budget={b}, rule=honest cut"].value for b in (0, 1)
+    )
+    cut = gaming.actions[0]
+    as_is = gaming.quantities["gamed_money at budget=0"].value
+    assert cut.scenarios[0].gain.value == pytest.approx(as_is - calm)  # as the sentences say
+    assert cut.scenarios[1].gain.value == pytest.approx(
+        gaming.quantities["gamed_money"].value - gamed
+    )
+    own = gaming.to_frame().set_index(["rule", "budget"])["money"]
+    added = own[HONEST, 1.0] - own[HONEST, 0.0]  # on the sample
+    assert gamed == pytest.approx(calm + added)
+    values = gaming.row_values["gamed_money"]
+    assert values.scale * values.values.mean() == pytest.approx(
+        gaming.quantities["gamed_money"].value
+    )
     frame = gaming.to_frame().query("rule == @AS_IS")
     assert (frame["false_accepts"].diff().dropna() >= 0).all()  # the frame is on one sample
     whole = gaming.quantities["gamed_accuracy at budget=0, rule=honest cut"]

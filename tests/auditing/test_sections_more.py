@@ -20,7 +20,7 @@ from counterplay.auditing.sections import (
     SitesSection,
     SymmetrySection,
 )
-from counterplay.auditing.sections.symmetry import candidates, numbered_families
+from counterplay.auditing.sections.symmetry import _changed, candidates, numbered_families
 from counterplay.tables import Table
 
 TAIWAN = [
@@ -125,7 +125,7 @@ def test_the_next_offer_comes_with_its_promise(tmp_path) -> None:
 
 def test_sections_without_inputs_say_what_they_need() -> None:
     frame, y = people(120)
-    context = context_of(frame, y)
+    context = context_of(frame.drop(columns="debt"), y)
     for section in (SymmetrySection(), SitesSection(), ChampionSection(), OffersSection()):
         (missing,) = section.needs(context)
         assert missing.sentence.endswith(".")
@@ -148,3 +148,37 @@ def test_sites_are_planned_with_the_model_itself() -> None:
     assert any("10 rows" in line for line in result.lead)
     assert result.quantities["rows_against_interest"].value >= 0
     assert result.findings[0].name == "site_plan"
+
+
+@pytest.mark.parametrize("scale_free", [True, False])
+def test_the_unit_of_columns_is_a_candidate(scale_free: bool) -> None:
+    rng = np.random.default_rng(0)
+    size = np.exp(rng.normal(0, 2, 400))
+    share = rng.random(400)
+    frame = pd.DataFrame({"loan_amount": size, "income": size * share, "age": rng.normal(size=400)})
+    score = share - 0.5 if scale_free else np.log(size)
+    y = (score + 0.1 * rng.normal(size=400) > 0).astype(int)
+    model = DecisionTreeClassifier(max_depth=3, random_state=0)
+    context = context_of(frame, y, model, rows="training", settings={"data": {}})
+    (found,) = candidates(context)
+    assert found.unit == ("loan_amount", "income")
+    assert not found.declared
+    result = run(context, SymmetrySection()).results["symmetry"]
+    line = result.tables[0].rows[0]
+    assert line[0] == "the unit of loan_amount, income"
+    assert line[1].value > 0.05  # decisions depend on the unit, whatever the truth
+    assert line[2] == ("use it" if scale_free else "do not use it")
+
+
+def test_special_codes_have_no_unit() -> None:
+    frame = pd.DataFrame({"debt": [-9.0, 2.0] * 60, "income": [4.0, -8.0] * 60})
+    y = np.arange(120) % 3 % 2
+    settings = {
+        "data": {"special_codes": {"*": [-9, -8]}}, "symmetry": {"units": [["debt", "income"]]}
+    }  # fmt: skip
+    context = context_of(frame, y, DecisionTreeClassifier(), settings=settings)
+    (found,) = candidates(context)
+    assert found.declared
+    half, twice = (table.frame() for table in _changed(context, found))
+    assert half.iloc[0].tolist() == [-9.0, 2.0]
+    assert twice.iloc[1].tolist() == [4.0, -8.0]

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance import (
     AugmentedClassifier,
+    AugmentedRegressor,
     CanonicalClassifier,
     ErmInvClassifier,
     OrbitKernelClassifier,
@@ -313,3 +314,9 @@ def test_interchangeable_columns_by_name() -> None:
             groups.column_permutations(columns=bad)
     with pytest.raises(InvalidInputError, match="not both"):
         groups.column_permutations(3, columns=["left", "right"])
+
+
+def test_targets_of_different_lengths_are_refused() -> None:
+    model = AugmentedRegressor(Ridge(), groups.sequence_reversal)
+    with pytest.raises(InvalidInputError, match="y must be one number per row"):
+        model.fit([[0.0, 1.0], [1.0, 2.0]], [[1.0], [2.0, 3.0]])

@@ -193,3 +193,14 @@ def test_s5_neighbouring_floats_are_separated(values: list[float]) -> None:
     found = cut_over_budgets(M, M, y, [0.0])
     assert found.worst == 0.0
     assert loss(M[:, 0], y, found.cut) == 0.0
+
+
+def test_unknown_scores_are_ties_as_well() -> None:
+    """People whose best score is unknown pass every cut together, or none does."""
+    low = np.array([[0.0], [0.0], [1.0]])
+    high = np.full((3, 1), np.inf)
+    y = np.array([True, True, False])
+    problem = CutProblem(np.array([0.0]), low, high, y, np.array([1.0, 1.0, 5.0]))
+    with np.errstate(all="raise"):
+        least = problem.least()[0]
+    assert least == pytest.approx([0.0])  # all good people above the cut, the bad one below

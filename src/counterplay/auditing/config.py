@@ -113,9 +113,10 @@ class PlantedSettings(Record, frozen=True):
 
 
 class SymmetrySettings(Record, frozen=True):
-    """``[symmetry]``: families of columns and text changes that may be swapped without effect."""
+    """``[symmetry]``: families of columns, common units and text changes that should not matter."""
 
     families: Annotated[tuple[Words, ...], Meta(max_length=50)] = ()
+    units: Annotated[tuple[Words, ...], Meta(max_length=50)] = ()
     texts: Words = ()
 
 

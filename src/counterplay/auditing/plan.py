@@ -8,28 +8,24 @@ where a killed one stopped, with the same numbers.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import counterplay
 from counterplay.auditing.allotment import SPARE, Allotment, allot
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Missing, SectionResult
+from counterplay.auditing.keys import hashed, section_keys
 from counterplay.auditing.pilot import measure
-from counterplay.auditing.section import Section, Stage, load_sections
+from counterplay.auditing.section import Pilot, Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
 from counterplay.core.threads import one_thread
 from counterplay.errors import CounterplayError, InvalidInputError, StoreError
-from counterplay.tables import fingerprint
 from counterplay.tables.cells import shown
 
 Progress = Callable[[str, int, int], None]
@@ -165,6 +161,8 @@ class _Running:
         self.logs: list[StageLog] = []
         self.reached: dict[str, int] = {}
         self.interrupted = False
+        self.pilot: Pilot | None = None
+        self.named: dict[str, Stage] = {}
         self.keys = section_keys(context, sections)
 
     def run(self, plan: Mapping[str, int] | None) -> Run:
@@ -197,15 +195,17 @@ class _Running:
     ) -> tuple[Allotment, bool]:
         """Return items and seconds of every stage, and whether there is a clock."""
         named = {f"{name}.{stage.name}": stage for name, parts in stages.items() for stage in parts}
+        self.named = named
         if plan is not None:
             items = {key: min(int(plan.get(key, 0)), s.items) for key, s in named.items()}
             return Allotment(items, dict.fromkeys(items, 0.0), {}), False
-        whole = _hashed([sorted(self.keys.items()), sorted(named), self.budget])
+        whole = hashed([sorted(self.keys.items()), sorted(named), self.budget])
         stored = self.store.noted(whole, "plan")
         if stored is not None and set(stored["items"]) == set(named):
             return Allotment(stored["items"], stored["seconds"], stored["short"]), True
         moves = "gaming" in stages
         pilot = measure(self.context, self.budget, started=self.started, moves=moves)
+        self.pilot = pilot
         left = self.budget - (time.perf_counter() - self.started)
         found = allot(named, pilot, left)
         self.store.note(whole, "plan", {"items": found.items, "seconds": found.seconds,
@@ -244,7 +244,10 @@ class _Running:
         """Run the missing batches of a stage; return how many items there are in a row."""
         name, key = f"{section.name}.{stage.name}", self.keys[section.name]
         n, planned_s = allotted.items[name], allotted.seconds[name]
-        ended = self.store.noted(key, f"reached {stage.name} {n}") if clock else None
+        if clock:
+            n = self._given(name, key, n, allotted)
+        given = n
+        ended = self.store.noted(key, f"reached {stage.name} {given}") if clock else None
         n = n if ended is None else min(n, int(ended))
         started = time.perf_counter()
         done = self.store.done(key, stage.name)
@@ -263,8 +266,8 @@ class _Running:
         done = self.store.done(key, stage.name)
         reached = next((i for i in range(n) if i not in done), n)
         if clock and not self.interrupted:
-            self.store.note(key, f"reached {stage.name} {allotted.items[name]}", reached)
-        short = allotted.short.get(name)
+            self.store.note(key, f"reached {stage.name} {given}", reached)
+        short = allotted.short.get(name) if reached < min(stage.n_min, stage.n_want) else None
         if not note and short:
             note = f"needs about {short:.0f} s more"
         self.logs.append(
@@ -274,6 +277,36 @@ class _Running:
             )
         )  # fmt: skip
         return reached
+
+    def _given(self, name: str, key: str, n: int, allotted: Allotment) -> int:
+        """Return the items of a stage: those planned, and more if earlier stages left time.
+
+        A pilot on a busy machine expects too much. What is left when a stage begins goes to it,
+        after the least that later stages need at the pace of the stages so far.
+        """
+        stage, note = self.named[name], f"given {name} {n} {self.budget}"
+        if (stored := self.store.noted(key, note)) is not None:
+            return int(stored)
+        pilot = self.pilot
+        if pilot is None or n >= stage.n_want:  # an earlier plan, or all there is to do
+            return n
+        planned = sum(log.planned_s for log in self.logs)
+        used = sum(log.used_s for log in self.logs if log.planned_s > 0)
+        pace = min(1.0, max(0.02, used / planned)) if planned > 0 else 1.0
+        names = list(self.named)
+        later = 0.0
+        for other in names[names.index(name) + 1 :]:
+            least = min(self.named[other].n_min, self.named[other].n_want)
+            later += max(allotted.seconds[other], self.named[other].seconds(pilot, least))
+        left = SPARE * self.budget - (time.perf_counter() - self.started) - pace * later
+        more = max(n, min(stage.n_min, stage.n_want))
+        while (
+            more < stage.n_want and pace * stage.seconds(pilot, min(2 * more, stage.n_want)) < left
+        ):
+            more = min(2 * more, stage.n_want)
+        n = more if pace * stage.seconds(pilot, more) < left else n
+        self.store.note(key, note, n)
+        return n
 
     def _limit(self, name: str, allotted: Allotment) -> float:
         """Return when a stage must stop: at twice its plan, later if nobody else needs the time."""
@@ -344,36 +377,3 @@ def _alone(stage: Stage, context: Context, items: Any) -> Any:
     """Run one batch in a worker, on one thread like everywhere."""
     with one_thread():
         return stage.run(context, items)
-
-
-def section_keys(context: Context, sections: Sequence[Section]) -> dict[str, str]:
-    """Return a key per section of everything its records depend on."""
-    whole = context.frame.assign(**{"(outcome)": context.labels.astype(object)})
-    marks = [fingerprint(whole).ordered, list(map(str, context.table.names or ()))]
-    if context.train is not None:
-        table, labels = context.train
-        marks += [fingerprint(table.rows).ordered, _hashed([str(v) for v in labels.tolist()])]
-    common = [
-        counterplay.__version__, context.model_key, marks, str(context.positive), context.seed,
-        context.rows, context.given, context.template is None,
-    ]  # fmt: skip
-    keys = {}
-    for section in sections:
-        mine = {name: context.settings.get(name) for name in section.reads}
-        mine["files"] = [_file_digest(part) for part in mine.values()]
-        keys[section.name] = _hashed([section.name, section.version, mine, common])
-    return keys
-
-
-def _file_digest(part: Any) -> str:
-    """Return a digest of the files that a table of the config names; empty if none."""
-    if not isinstance(part, Mapping):
-        return ""
-    names = [part.get(key) for key in ("file", "before", "after")]
-    found = [Path(name).read_bytes() for name in names if name and Path(name).is_file()]
-    return hashlib.sha256(b"\0".join(found)).hexdigest() if found else ""
-
-
-def _hashed(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -72,7 +72,7 @@ class AugmentingPredictor(OrbitPredictor):
             fit = self.estimator_.partial_fit
             targets = self._targets(codes[owner.astype(np.int64)])
             ask(self.estimator_, "be fitted", fit, self._give(given), targets, **more)
-        return order * rows.shape[0]
+        return int(order * rows.shape[0])
 
     def _fit_some(self, rows: Rows, codes: Any, weights: FloatArray | None, count: int) -> int:
         """Fit on ``count`` different random copies of every row, and say so."""

@@ -155,13 +155,17 @@ class _Products:
         """Distances of rows ``start``, ``start + 1``, ... (own ones infinite), and their slack."""
         if not np.abs(rows).max(initial=0.0) < 1e150:
             raise InvalidInputError("distances of such large numbers overflow; scale the columns")
-        own = (rows - self.centre) / self.unit
+        with np.errstate(over="ignore", invalid="ignore"):  # too far away to be listed
+            return self._squared((rows - self.centre) / self.unit, start)
+
+    def _squared(self, own: FloatArray, start: int) -> tuple[FloatArray, FloatArray]:
         norms = (own**2).sum(axis=1)
         # Entries and sums of p products are each off by at most a unit of rounding.
         slack = 1.01 * (len(self.centre) + 8) * _UNIT * (norms + self.norms.max(initial=0.0))
-        own = np.clip(own, -1e18, 1e18).astype(np.float32)  # squares of single precision
-        squared = (norms[:, None] + self.norms[None, :] - 2.0 * (own @ self.single)) * self.unit**2
-        squared[np.arange(len(rows)), np.arange(start, start + len(rows))] = np.inf
+        single = np.clip(own, -1e18, 1e18).astype(np.float32)  # squares of single precision
+        products = single @ self.single
+        squared = (norms[:, None] + self.norms[None, :] - 2.0 * products) * self.unit**2
+        squared[np.arange(len(own)), np.arange(start, start + len(own))] = np.inf
         return squared, slack * self.unit**2
 
 

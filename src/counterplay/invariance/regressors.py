@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_float_array
+from counterplay.core.validation import FloatArray, check_float_array, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.augmenting import MAX_BYTES, AugmentingPredictor, Blocks
 from counterplay.invariance.images import Rows, stacked, voting_images
@@ -39,7 +39,10 @@ class OrbitRegressor(RegressorMixin, OrbitPredictor):
 
 def check_targets(y: Any, rows: int) -> FloatArray:
     """Return finite numbers, one per row."""
-    flat = np.asarray(y)
+    try:
+        flat = np.asarray(y)
+    except ValueError:  # lists of different lengths
+        raise InvalidInputError(f"y must be one number per row, got {shorten(y, 80)}") from None
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     targets = check_float_array(flat, "y", ndim=1)

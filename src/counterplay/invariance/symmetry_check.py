@@ -92,7 +92,7 @@ class SymmetryCheck(Report):
     assumption: str = ASSUMPTION
     test: LabelTest | None = field(default=None, repr=False)
     residual: ResidualTest | None = None
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[Clash, ...] = field(default=(), repr=False)
     shape: tuple[int, ...] | None = None
 
     def to_frame(self) -> pd.DataFrame:

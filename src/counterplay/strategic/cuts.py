@@ -84,7 +84,7 @@ class CutProblem:
         order = np.argsort(shown, kind="stable")
         # Cut above the first j people: their false negatives, the others' false positives.
         losses = fp.sum() + np.concatenate(([0.0], np.cumsum((fn - fp)[order])))
-        ties = np.concatenate(([False], np.diff(shown[order]) == 0, [False]))
+        ties = np.concatenate(([False], shown[order[1:]] == shown[order[:-1]], [False]))
         return float(losses[~ties].min())
 
     def regret(self, cut: float) -> FloatArray:
@@ -299,7 +299,7 @@ def bootstrap_regret(
         own = times @ np.where(shown.qualified, fn * (low < cut), fp * (high >= cut))
         best = np.where(shown.qualified, high, low)
         order = np.argsort(best, kind="stable")
-        ties = np.concatenate(([False], np.diff(best[order]) == 0, [False]))
+        ties = np.concatenate(([False], best[order[1:]] == best[order[:-1]], [False]))
         gain = np.cumsum(times[:, order] * (fn - fp)[order], axis=1)
         losses = np.concatenate((np.zeros((draws, 1)), gain), axis=1)[:, ~ties]
         worst = np.maximum(worst, own - (times @ fp + losses.min(axis=1)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from counterplay.auditing.context import Context
@@ -61,10 +62,11 @@ class Worth:
         """Return what the second rule saves against the first if a share games at a budget."""
         rules, b = self.rules, self.rules.budgets.index(budget)
         sides = rules.mixed(before, b, share), rules.mixed(after, b, share)
-        return difference_of(
+        found = difference_of(
             *sides, rules.boot, unit=self.context.money_unit, basis=self._basis(before, after, b),
             assumes=(*self.context.money_assumes, *(("costs of moves",) if b else ())),
         )  # fmt: skip
+        return msgspec.structs.replace(found, n=len(rules.rows))
 
     def _basis(self, before: str, after: str, b: int) -> Basis:
         exact = all(self.rules.at(r, k).exact for r in (before, after) for k in (0, b))
@@ -73,7 +75,7 @@ class Worth:
     @cached_property
     def plain_rule(self) -> str:
         """The cheaper one of accepting and rejecting all."""
-        costs = [plain_cost(self.context, rule, self.rules.rows).mean() for rule in PLAIN]
+        costs = [plain_cost(self.context, rule, self.rules.paid_rows).mean() for rule in PLAIN]
         return PLAIN[int(np.argmin(costs))]
 
     @cached_property
@@ -98,7 +100,7 @@ class Worth:
         """From which share of people who game the hardened cut pays."""
         if HARDENED not in self.rules.decisions:
             return None
-        means = [self.rules.at(r, b).money.mean() for r in (HONEST, HARDENED) for b in (0, self.b)]
+        means = [self.rules.cost(r, b)[0].mean() for r in (HONEST, HARDENED) for b in (0, self.b)]
         return break_even(*map(float, means))
 
     @cached_property
@@ -106,7 +108,7 @@ class Worth:
         """The same with its interval; 1 where it never pays."""
         if self.crossing is None:
             return None
-        columns = [self.rules.at(r, b).money for r in (HONEST, HARDENED) for b in (0, self.b)]
+        columns = [self.rules.cost(r, b)[0] for r in (HONEST, HARDENED) for b in (0, self.b)]
         drawn = drawn_shares(*self.rules.boot.means(np.column_stack(columns)).T)
         low, high = ends(drawn[:, None])[0]
         return Quantity(
@@ -135,6 +137,8 @@ class Worth:
     def cut_text(self, rule: str) -> str:
         """Return the cut of a rule for people: as a chance where the model gives one."""
         cut = self.rules.cuts[rule].cut
+        if not np.isfinite(cut):
+            return "no score (reject all)" if cut > 0 else "any score (accept all)"
         chance = chance_at(self.context, cut)
         return f"score {cut:.3g}" if chance is None else f"{chance:.2f} (score {cut:.2g})"
 
@@ -157,7 +161,7 @@ class Worth:
         for before, after in ((AS_IS, HONEST), (HONEST, HARDENED)):
             if after in self.rules.decisions and self._ranked(before, after)[0].low > 0:
                 rule = after
-        zero = np.zeros(len(self.rules.rows))
+        zero = np.zeros(len(self.rules.paid_rows))
         found = difference_of(
             self.rules.mixed(rule, self.b, self.share), (zero, zero, zero), self.rules.boot,
             unit=self.context.money_unit, basis=self._basis(rule, rule, self.b),

@@ -43,7 +43,7 @@ def _money(rules: Rules, table: list[Line]) -> Figure:
             )
         )  # fmt: skip
     for rule in PLAIN:
-        cost = 1000 * float(plain_cost(rules.context, rule, rules.rows).mean())
+        cost = 1000 * float(plain_cost(rules.context, rule, rules.paid_rows).mean())
         ends = (rules.budgets[0], rules.budgets[-1])
         series.append(Series(label=rule, x=ends, y=(cost, cost), style="dashed"))
     unit = rules.context.setting("effort", "unit", "units of effort")
@@ -62,7 +62,7 @@ def _shares(rules: Rules, worth: Worth) -> Figure:
     b = rules.headline
     series = []
     for rule in (AS_IS, HONEST, HARDENED):
-        ends = [1000 * float(rules.at(rule, k).money.mean()) for k in (0, b)]
+        ends = [1000 * float(rules.cost(rule, k)[0].mean()) for k in (0, b)]
         series.append(Series(label=rule, x=(0.0, 1.0), y=tuple(ends)))
     crossing = worth.crossing
     if crossing is not None and crossing.kind in ("from", "below"):

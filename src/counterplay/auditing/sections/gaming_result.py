@@ -62,7 +62,7 @@ def gaming_result(
     groups = group_table(rules)
     changes, movers = movers_table(rules, parts["moves"])
     offered: tuple[Variant, ...] = () if worth.no_better else variants_of(rules)
-    _, plain = best_plain(context, rules.rows, rules.boot)
+    _, plain = best_plain(context, rules.paid_rows, rules.boot)
     grids = [_grid(rules, table)]
     grids += [grid for grid in (changes, groups) if grid is not None]
     return GamingResult(
@@ -75,7 +75,7 @@ def gaming_result(
         figures=tuple(figures(rules, table, changes, groups, worth)),
         quantities=quantities,
         plain={"gamed_money": plain, "gamed_accuracy": words.larger},
-        row_values=values | _plain_values(context, rules.rows, worth.plain_rule),
+        row_values=values | _plain_values(context, rules.paid_rows, worth.plain_rule),
         assumptions=words.assumptions(),
         variants=offered,
         frame=_frame(decision_table(rules, whole=False) if rules.sampled else table),
@@ -113,10 +113,11 @@ def decision_table(rules: Rules, *, whole: bool = True) -> list[Line]:
             if whole and b == 0:
                 found, rows = rules.at_rest(rule)
                 moved = np.zeros(len(rows), dtype=bool)
-            money = money_of(
-                found, context.bootstrap(len(rows)), context.money_unit,
-                assumes if b else context.money_assumes,
-            )  # fmt: skip
+            told = assumes if b else context.money_assumes
+            if whole and b and rules.sampled:
+                money = rules.money(rule, b, told)
+            else:
+                money = money_of(found, context.bootstrap(len(rows)), context.money_unit, told)
             lines.append(
                 Line(
                     rule, budget, len(rows), int(found.sure.sum()), accuracy_of(found),
@@ -180,8 +181,9 @@ def _rest(rules: Rules) -> str:
     if not rules.sampled:
         return f"All on {len(rules.rows):,} rows.{missing}"
     return (
-        f"Effort 0 rests on {len(rules.all_rows):,} rows, the others, and all gains, on "
-        f"{len(rules.rows):,} of them.{missing}"
+        f"Effort 0 rests on {len(rules.all_rows):,} rows; moves were searched for "
+        f"{len(rules.rows):,} of them: counts and accuracy at other efforts are theirs, money and "
+        f"gains add what their moves cost to the money at rest.{missing}"
     )
 
 
@@ -204,9 +206,10 @@ def _quantities(
             ("movers_per_1000", line.movers),
         ):
             numbers[name] = _per_thousand(hits, line.n, basis)
+        paid = rules.cost(line.rule, b)[0], 1000.0, rules.paid_rows
         rows = {
-            "gamed_accuracy": (decided.right.astype(float), 1.0),
-            "gamed_money": (decided.money, 1000.0),
+            "gamed_accuracy": (decided.right.astype(float), 1.0, own_rows),
+            "gamed_money": (decided.money, 1000.0, own_rows) if b == 0 else paid,
         }
         places: list[dict[str, Any]] = [{"budget": line.budget, "rule": line.rule}]
         if line.rule == AS_IS:
@@ -220,8 +223,8 @@ def _quantities(
                 key = quantity_key(name, place)
                 found[key] = number
                 if name in rows:
-                    own, scale = rows[name]
-                    values[key] = RowValues(rows=own_rows, values=own, scale=scale)
+                    own, scale, which = rows[name]
+                    values[key] = RowValues(rows=which, values=own, scale=scale)
     return found, values
 
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context
-from counterplay.auditing.intervals import Bootstrap, Decided
+from counterplay.auditing.intervals import Bootstrap, Decided, difference_of
+from counterplay.auditing.quantity import Quantity
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.cuts import Cut, cut_over_budgets
 
@@ -66,7 +68,7 @@ class Rules:
     @cached_property
     def boot(self) -> Bootstrap:
         """Draws that all rules share."""
-        return self.context.bootstrap(len(self.rows))
+        return self.context.bootstrap(len(self.paid_rows))
 
     @property
     def wanted(self) -> BoolArray:
@@ -95,10 +97,40 @@ class Rules:
             return self.context.decided(self.calm[rule], rows=self.all_rows), self.all_rows
         return self.at(rule, 0), self.rows
 
+    @property
+    def paid_rows(self) -> IntArray:
+        """Rows that money rests on: all that are judged, also where moves are a sample."""
+        return self.all_rows if self.sampled else self.rows
+
     def cost(self, rule: str, b: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the cost of each row: with found moves, at least, at most."""
+        """Return the cost of each row that money rests on: with found moves, at least, at most.
+
+        Where moves were searched for a sample, a row costs what it costs at rest, and a sampled row
+        also stands for what moves add to others: the mean is that of all rows at rest plus the mean
+        addition of the sample, and its spread is that of both.
+        """
         found = self.at(rule, b)
-        return found.money, *found.money_ends
+        if not self.sampled or rule not in self.calm:
+            return found.money, *found.money_ends
+        rest = self.at_rest(rule)[0].money
+        here = np.searchsorted(self.all_rows, self.rows)
+        still = self.at(rule, 0).money
+        sides = []
+        for cost in (found.money, *found.money_ends):
+            side = rest.copy()
+            side[here] += (cost - still) * len(self.all_rows) / len(self.rows)
+            sides.append(side)
+        return sides[0], sides[1], sides[2]
+
+    def money(self, rule: str, b: int, assumes: tuple[str, ...]) -> Quantity:
+        """Return what a rule costs at a budget, per 1,000 decisions."""
+        zero = np.zeros(len(self.paid_rows))
+        exact = self.at(rule, b).exact
+        found = difference_of(
+            self.cost(rule, b), (zero, zero, zero), self.boot, unit=self.context.money_unit,
+            basis="measured" if exact else "found", assumes=assumes,
+        )  # fmt: skip
+        return msgspec.structs.replace(found, n=len(self.rows))
 
     def mixed(self, rule: str, b: int, share: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the same if a share of people games at a budget and the others do not."""

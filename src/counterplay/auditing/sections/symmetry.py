@@ -3,7 +3,7 @@
 Candidates are declared, or suggested by the names of columns and by texts. For each: how many
 decisions change under it, and whether labels respect it, by the race of
 `counterplay.invariance.symmetry_advisor` for columns that may be swapped, and by an exact paired
-test of cross-fitted clones for changes of texts.
+test of cross-fitted clones for changes of texts and of the unit that columns are measured in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from counterplay.auditing.quantity import Quantity, quantity_key
 from counterplay.auditing.section import Stage, stage_records
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import binomial_p_value
-from counterplay.core.validation import IntArray
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.invariance import groups, symmetry_advisor
 from counterplay.tables import Table
 
@@ -31,6 +31,8 @@ LEVEL = 0.05
 MOST_PLACES = 6  # positions of a family that are permuted in all ways
 MOST_ROWS = 2000  # of the race
 DRAWN = 5  # permutations that are tried on decisions
+FACTORS = (0.5, 2.0)  # of a unit that are tried on decisions
+MONEY = ("amount", "amt", "income", "salary", "balance", "bal", "loan", "debt", "price", "payment")
 TEXTS: dict[str, Callable[[str], str]] = {
     "case": str.lower,
     "white space": lambda text: " ".join(text.split()),
@@ -48,11 +50,14 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A change that may not matter: of a text, or of positions of columns that swap together."""
+    """A change that may not matter: of a text, of positions of columns that swap together, or of
+    the unit of some columns.
+    """
 
     name: str
     declared: bool
     blocks: tuple[tuple[int, ...], ...] = ()
+    unit: tuple[str, ...] = ()
 
 
 class SymmetrySection:
@@ -67,8 +72,8 @@ class SymmetrySection:
             return []
         return [
             Missing(
-                sentence="No numbered family of columns, no text, no pair of parties in this "
-                "table; nothing declared.",
+                sentence="No numbered family of columns, no common unit, no text, no pair of "
+                "parties in this table; nothing declared.",
                 key="[symmetry]",
             )
         ]
@@ -104,10 +109,15 @@ def candidates(context: Context) -> list[Candidate]:
         named = tuple(context.setting("symmetry", "texts", ()))
         return [Candidate(name, name in named) for name in TEXTS]
     names = context.table.names
-    if names is None or context.table.is_sparse or set(context.table.kinds) - {
-        "number", "integer", "flag"
-    }:  # fmt: skip
+    if names is None or context.table.is_sparse:
         return []
+    if set(context.table.kinds) - {"number", "integer", "flag"}:  # nothing to permute by place
+        return _units(context)
+    return [*_families(context, names), *_units(context)]
+
+
+def _families(context: Context, names: Sequence[str]) -> list[Candidate]:
+    """Return families of columns whose places may be swapped together."""
     declared = [tuple(f) for f in context.setting("symmetry", "families", ())]
     families = declared or numbered_families(names)
     place = {name: j for j, name in enumerate(names)}
@@ -119,6 +129,27 @@ def candidates(context: Context) -> list[Candidate]:
             words = " with ".join(f"{f[0]} .. {f[-1]}" for f in known)
             found.append(Candidate(f"positions of {words}", bool(declared), blocks))
     return found
+
+
+def _units(context: Context) -> list[Candidate]:
+    """Return columns of numbers that share a unit: declared, or named like money."""
+    kinds = dict(zip(context.table.names or (), context.table.kinds))
+    numbers = [name for name, kind in kinds.items() if kind in ("number", "integer")]
+    declared = [tuple(u) for u in context.setting("symmetry", "units", ())]
+    money = tuple(n for n in numbers if any(part in MONEY for part in _parts(n)))
+    found = []
+    for unit in declared or [money]:
+        known = tuple(name for name in unit if name in numbers)
+        if len(known) >= 2:
+            words = ", ".join(known[:3]) + (f" and {len(known) - 3} more" if known[3:] else "")
+            found.append(Candidate(f"the unit of {words}", bool(declared), unit=known))
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a column's name: ``BILL_AMT1`` and ``creditAmount`` have two."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return [part.lower() for part in re.findall(r"[A-Za-z]+", spaced)]
 
 
 def _by_length(families: Sequence[Sequence[str]]) -> Mapping[int, list[Sequence[str]]]:
@@ -151,7 +182,9 @@ def numbered_families(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _changed(context: Context, candidate: Candidate) -> list[Table]:
-    """Return the table under the candidate: one text transform, or a few drawn permutations."""
+    """Return the table under the candidate: a text transform, factors, or drawn permutations."""
+    if candidate.unit:
+        return [_scaled(context, candidate, np.full(context.n, factor)) for factor in FACTORS]
     if not candidate.blocks:
         change = TEXTS[candidate.name]
         return [Table.of([change(str(text)) for text in context.table.rows])]
@@ -167,6 +200,24 @@ def _changed(context: Context, candidate: Candidate) -> list[Table]:
         rows = moved if isinstance(context.table.rows, pd.DataFrame) else moved.to_numpy()
         tables.append(Table.of(rows))
     return tables
+
+
+def _scaled(context: Context, candidate: Candidate, factor: FloatArray) -> Table:
+    """Return the table with the columns of a unit multiplied row by row; codes stay codes."""
+    frame = context.table.frame().copy()
+    codes = context.setting("data", "special_codes", {})
+    for name in candidate.unit:
+        column = frame[name].astype(np.float64)
+        kept = column.isin([*codes.get("*", ()), *codes.get(name, ())])
+        frame[name] = column.where(kept, column * factor)
+    return Table.of(frame)
+
+
+def _without_unit(context: Context, candidate: Candidate) -> Table:
+    """Return the table with the columns of a unit divided by their mean size in the row."""
+    part = context.table.frame()[list(candidate.unit)].astype(np.float64)
+    size = part.abs().mean(axis=1).to_numpy()
+    return _scaled(context, candidate, 1.0 / np.where(np.isfinite(size) & (size > 0), size, 1.0))
 
 
 def _decisions(context: Context, items: IntArray) -> list[dict[str, Any]]:
@@ -210,8 +261,11 @@ def _race(context: Context, candidate: Candidate) -> dict[str, Any]:
 
 
 def _paired(context: Context, candidate: Candidate) -> dict[str, Any]:
-    """Return the exact paired test of clones on changed texts against clones on texts as are."""
-    (table,) = _changed(context, candidate)
+    """Return the exact paired test of clones that cannot see the change against plain ones."""
+    if candidate.unit:
+        table = _without_unit(context, candidate)
+    else:
+        (table,) = _changed(context, candidate)
     better = worse = 0
     for k, (train, test) in enumerate(zip(context.folds.train, context.folds.test)):
         y = context.wanted[test]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.auditing.plan import run_plan
 from counterplay.auditing.section import Section
 from counterplay.auditing.sections import (
     GamingSection,
@@ -27,6 +26,7 @@ from counterplay.studies.auditing.people import (
     rows_of,
     split,
     table,
+    whole_run,
 )
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
@@ -95,7 +95,7 @@ def _cell(params: Params, seed: int) -> Record:
 
 def _run(context: Any, *sections: Section) -> dict[str, Any]:
     """Return the numbers of the sections, flat."""
-    found = run_plan(context, sections=list(sections), time_budget=1e6)
+    found = whole_run(context, *sections)
     record: dict[str, Any] = {"failed": "; ".join(found.failed.values())}
     honest = found.results["honest"]
     for name in ("accuracy", "money", "best_plain", "best_plain_money"):

@@ -21,6 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from counterplay import datasets
 from counterplay.auditing.context import Context
+from counterplay.auditing.plan import Run, run_plan
+from counterplay.auditing.section import Section
 from counterplay.core.validation import IntArray
 from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.tables import Table
@@ -161,3 +163,11 @@ def split(name: str, seed: int = 0, most: int | None = None) -> tuple[IntArray, 
     size = SPLITS[name]
     rest = order[size:] if most is None else order[size : size + most]
     return np.sort(rest), np.sort(order[:size])
+
+
+def whole_run(context: Context, *sections: Section) -> Run:
+    """Return the run of some sections with time enough; one that was interrupted is no result."""
+    found = run_plan(context, sections=list(sections), time_budget=1e6)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found

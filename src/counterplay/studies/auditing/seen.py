@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.auditing.intervals import accuracy_of
-from counterplay.auditing.plan import run_plan
 from counterplay.auditing.sections import HonestSection
 from counterplay.auditing.sections.gaming import cheapest_of, moves_of
 from counterplay.core.figures import PALETTE, panels
 from counterplay.core.threads import one_thread
-from counterplay.studies.auditing.people import STAND_IN, available, context_of, table
+from counterplay.studies.auditing.people import STAND_IN, available, context_of, table, whole_run
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.verdicts import at_least, at_most
 
@@ -58,7 +57,7 @@ def _cell(params: Params, seed: int) -> Record:
     other = np.sort(order[size : size + (LARGE if how == "large" else size)])
     train = rows if how == "here" else other
     context = context_of(name, kind, rows, train, told=False)
-    found = run_plan(context, sections=[HonestSection()], time_budget=1e6).results["honest"]
+    found = whole_run(context, HonestSection()).results["honest"]
     test: Any = found.seen  # type: ignore[attr-defined]
     return {
         "verdict": test.verdict, "p": test.p_value, "gap": test.gap, "rho": test.rho,

@@ -12,6 +12,7 @@ from counterplay.studies.invariance.symmetry_advice import ADVICE
 from counterplay.studies.invariance.symmetry_future import FUTURE
 from counterplay.studies.invariance.symmetry_labels import LABELS
 from counterplay.studies.invariance.symmetry_level import LEVELS
+from counterplay.studies.invariance.symmetry_race import RACE
 from counterplay.studies.invariance.symmetry_size import POWER, SIZE
 from counterplay.studies.study import Area
 
@@ -38,7 +39,7 @@ AREA = Area(
     picture="hurts/hurts",
     studies=(
         NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
-        DIMENSIONS, LABELS, LEVELS, SIZE, POWER, ADVICE, FUTURE,
+        DIMENSIONS, LABELS, LEVELS, SIZE, POWER, ADVICE, RACE, FUTURE,
     ),
 )  # fmt: skip
 

@@ -6,8 +6,8 @@ Source: docs/theory/22-symmetry.md, "The matched-neighbour test" and "The residu
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,15 +76,15 @@ def _map(what: str, shape: tuple[int, int]) -> Any:
     grid = places.reshape(shape)
     if what == "+-90 degrees":
         turns = [np.rot90(grid, k).reshape(-1) for k in (0, 1, 3)]
-        return groups.from_callables([lambda A, t=t: A[:, t] for t in turns], grid.size,
-                                     is_group=False)  # fmt: skip
+        maps = [partial(np.take, indices=turn, axis=1) for turn in turns]
+        return groups.from_callables(maps, grid.size, is_group=False)
     if what == "centre and corner":
         swapped = places.copy()
         swapped[[0, 4]] = 4, 0
         return CoordinatePermutationGroup(np.array([places, swapped]))
     if what == "transpose":
         return CoordinatePermutationGroup(np.array([places, grid.T.reshape(-1)]))
-    made = {
+    made: dict[str, Callable[[], Any]] = {
         "upside down": lambda: groups.image_flips(shape, ["vertical"]),
         "mirror": lambda: groups.image_flips(shape, ["horizontal"]),
         "half turn": lambda: groups.image_rotations(shape, 2),

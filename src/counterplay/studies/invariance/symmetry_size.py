@@ -46,10 +46,12 @@ def power_grid(scale: Scale) -> Sequence[Params]:
     for n in (400, 800, 1400):
         for violating in (0.125, 0.25, 0.5):
             cells += _cells(BUNDLED, n, [(0.4, 0.0)], violating, 40)
-    worlds = (OWN[0], OWN[1], *TAUGHT[2:]) if os.environ.get("COUNTERPLAY_DATA") else ()
-    for n in (500, 1500, 4000):
+    if os.environ.get("COUNTERPLAY_DATA"):
         for violating in (0.15, 0.3, 0.6):
-            cells += _cells(worlds, n, [(0.4, 0.0)], violating, 40 if n < 4000 else 20)
+            kind = [(0.4, 0.0)]
+            for n in (500, 1500):
+                cells += _cells((*OWN[:2], *TAUGHT[2:]), n, kind, violating, 40)
+            cells += _cells(OWN[:2], 3000, kind, violating, 20)
     return cells
 
 
