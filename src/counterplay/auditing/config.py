@@ -77,6 +77,7 @@ class EffortSettings(Record, frozen=True):
     share_gaming: Annotated[float, Meta(ge=0, le=1)] | Literal["unknown"] = "unknown"
     before: Word | None = None
     after: Word | None = None
+    fit: bool = False
 
     @property
     def headline(self) -> float | None:
