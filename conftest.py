@@ -18,6 +18,9 @@ NEEDS = {
     "src/counterplay/federated/modules.py": "torch",
 }
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
+collect_ignore.append("src/counterplay/studio/store/migrations/env.py")  # Alembic runs it
+if find_spec("sqlalchemy") is None or find_spec("fastapi") is None:
+    collect_ignore.append("src/counterplay/studio")
 
 if find_spec("hypothesis") is not None:
     from hypothesis import settings

@@ -27,7 +27,8 @@ from counterplay.errors import AssumptionWarning, DataUnavailableError, MissingD
 from counterplay.strategic import Change, Moves, cheapest_moves
 from counterplay.strategic.cell_prices import price_cells
 from counterplay.strategic.fold import Asked
-from counterplay.strategic.knapsack import MOST_STATES, Problem, least_price
+from counterplay.strategic.knapsack import MOST_STATES, least_price
+from counterplay.strategic.knapsack_dual import Problem
 from counterplay.strategic.move_solvers import TreeSolver, solver_of
 from counterplay.strategic.reach import acceptance_distance
 from counterplay.strategic.tree_milp import cheapest_by_milp

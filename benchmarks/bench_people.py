@@ -1,8 +1,10 @@
 """People who err and guards in production, beside the neighbours, in one run.
 
-Run: ``python benchmarks/bench_people.py [people] [questions|panels|guard ...]``. A neighbour that
-is not installed is skipped, and the table says so; panels and the stream of real loans need
-COUNTERPLAY_DATA. Times are CPU seconds of one run on one machine.
+Run: ``python benchmarks/bench_people.py [people] [questions|panels|guard|streams ...]``. A
+neighbour that is not installed is skipped, and the table says so; panels and real streams need
+COUNTERPLAY_DATA. APReL does not install beside a current NumPy: what it does (a posterior of the
+weights by Metropolis steps, the pair of most mutual information) is written here. Times are CPU
+seconds of one run on one machine.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import bench_elicitation as neighbours
 import numpy as np
 from ledger import Times, compare, growth, skipped, timed
 
@@ -25,15 +29,18 @@ from counterplay.tradeoff import ChampionChallenger, HarmBudget
 
 TARGET, K, ITEMS = 0.05, 4, 300
 FLIPS = (0.0, 0.1)
-PEER_QUESTIONS = 14  # what the reliable stop needs at 0 % flips
+BETA = 20.0  # inverse temperature of the softmax
+PEER_QUESTIONS = 15  # about what the reliable stop needs without slips
 
 
 def main() -> None:
     """Print the tables that were asked for."""
     people = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    wanted = sys.argv[2:] or ["questions", "panels", "guard"]
-    tables = {"questions": lambda: questions(people), "panels": panels, "guard": guard}
-    for name in wanted:
+    tables = {
+        "questions": lambda: questions(people), "panels": panels, "guard": guard,
+        "streams": streams,
+    }  # fmt: skip
+    for name in sys.argv[2:] or tables:
         tables[name]()
 
 
@@ -43,9 +50,11 @@ def questions(people: int) -> None:
         "credible stop": (lambda *a: _ours("credible", *a), None),
         "reliable stop": (lambda *a: _ours("reliable", *a), None),
         "PolytopeElicitor": (_exact, "counterplay"),
-        "PairwiseGP": (_botorch, "botorch"),
+        "PairwiseGP+EUBO": (_botorch, "botorch"),
+        "mutual information, as APReL": (_as_aprel, None),
         "random pairs": (_choix, "choix"),
     }
+    _ours("reliable", *_person(10**6), 0.0, 0)  # compile
     for flip in FLIPS:
         found: dict[str, tuple[float, float, float]] = {}
         for name, (method, package) in methods.items():
@@ -59,12 +68,27 @@ def questions(people: int) -> None:
         for name, (median, false, seconds) in found.items():
             for stop, (own_median, own_false, own_seconds) in own.items():
                 said = {"against": name, "package": methods[name][1]}
+                exact = name == "PolytopeElicitor" and stop == "reliable stop" and not flip
                 compare("elicitation", f"median questions, {stop}, {what}", own_median, median,
-                        unit="questions", **said)  # fmt: skip
+                        unit="questions", bar=1 / 3 if exact else None, **said)  # fmt: skip
                 compare("elicitation", f"recommendations beyond 5 %, {stop}, {what}", own_false,
                         false, unit="people", **said)  # fmt: skip
                 compare("elicitation", f"a question, {stop}, {what}", own_seconds, seconds, **said)
-    missing("aprel", "questions to people who slip")
+    growth("elicitation", "a question of the reliable stop, 4 attributes",
+           {n: _each(n) for n in (300, 1000)}, size="items", bar=0.3)  # fmt: skip
+
+
+def _each(items: int) -> float:
+    """CPU seconds of a question, forecasts, search and choice together."""
+    spent = timed(lambda: [_ours("reliable", *_person(i, items), 0.1, i)[0] for i in range(3)],
+                  cpu=True)  # fmt: skip
+    return spent.value / sum(spent.result)
+
+
+def _person(seed: int, items: int = ITEMS) -> tuple[Any, Any]:
+    """Items and the hidden weights of one person."""
+    rng = np.random.default_rng(seed)
+    return rng.random((items, K)), rng.dirichlet(np.ones(K))
 
 
 def asked(
@@ -73,8 +97,7 @@ def asked(
     """Questions of every person, and how many recommendations are beyond the target."""
     counts, false = [], 0
     for seed in range(people):
-        rng = np.random.default_rng(seed)
-        values, w = rng.random((ITEMS, K)), rng.dirichlet(np.ones(K))
+        values, w = _person(seed)
         n, item = method(values, w, flip, seed)
         counts.append(n)
         worth = values @ w
@@ -115,29 +138,51 @@ def _asked(session: Any, prefers: Callable[[Any, Any], bool]) -> tuple[int, int]
 
 
 def _botorch(values: Any, w: Any, flip: float, seed: int) -> tuple[int, int]:
-    """A Gaussian process of comparisons; best against the most uncertain, a fixed number."""
+    """PairwiseGP on the items asked about, EUBO over 300 random pairs, a fixed number."""
     import torch
+    from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
     from botorch.fit import fit_gpytorch_mll
     from botorch.models.pairwise_gp import PairwiseGP, PairwiseLaplaceMarginalLogLikelihood
 
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
     prefers, rng = _slips(w, flip, seed), np.random.default_rng(seed)
-    table = torch.tensor(values)
-    pairs = [tuple(map(int, rng.choice(len(values), 2, replace=False)))]
-    said = [pairs[0] if prefers(values[pairs[0][0]], values[pairs[0][1]]) else pairs[0][::-1]]
-    mean = torch.zeros(len(values))
+    table = torch.tensor(values, dtype=torch.double)
+    pair, rows, said, guess = rng.choice(len(values), 2, replace=False), [], [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(PEER_QUESTIONS):
-            model = PairwiseGP(table, torch.tensor(said))
-            fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
-            posterior = model.posterior(table)
-            mean, spread = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
-            best = int(mean.argmax())
-            upper = mean + spread
-            upper[best] = -torch.inf
-            rival = int(upper.argmax())
-            said.append((best, rival) if prefers(values[best], values[rival]) else (rival, best))
-    return len(said) - 1, int(mean.argmax())
+            a, b = map(int, pair)
+            rows += [a, b] if prefers(values[a], values[b]) else [b, a]
+            said.append([len(rows) - 2, len(rows) - 1])
+            model = PairwiseGP(table[rows], torch.tensor(said))
+            with suppress(Exception):  # fits fail now and then; go on with the unfitted model
+                fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
+            with torch.no_grad():
+                guess = int(model.posterior(table).mean.squeeze(-1).argmax())
+                pairs = rng.integers(len(values), size=(300, 2))
+                acquisition = AnalyticExpectedUtilityOfBestOption(pref_model=model)
+                pair = pairs[int(acquisition(table[torch.tensor(pairs)]).argmax())]
+    return len(said), guess
+
+
+def _as_aprel(values: Any, w: Any, flip: float, seed: int) -> tuple[int, int]:
+    """Softmax answers of fixed temperature, mutual information over 500 random pairs."""
+    prefers, rng = _slips(w, flip, seed), np.random.default_rng(seed)
+    belief = np.abs(rng.normal(size=(1000, K)))
+    belief /= np.linalg.norm(belief, axis=1, keepdims=True)
+    said = np.zeros((0, K))
+    for _ in range(PEER_QUESTIONS):
+        pairs = rng.integers(len(values), size=(500, 2))
+        differences = values[pairs[:, 0]] - values[pairs[:, 1]]
+        p = 1 / (1 + np.exp(-BETA * belief @ differences.T))
+        information = neighbours._entropy(p.mean(axis=0)) - neighbours._entropy(p).mean(axis=0)
+        a, b = pairs[int(information.argmax())]
+        difference = values[a] - values[b]
+        sign = 1.0 if prefers(values[a], values[b]) else -1.0
+        said = np.vstack([said, sign * difference])
+        belief = neighbours._metropolis(belief, said, BETA, rng)
+    return len(said), int((values @ belief.mean(axis=0)).argmax())
 
 
 def _choix(values: Any, w: Any, flip: float, seed: int) -> tuple[int, int]:
@@ -173,6 +218,7 @@ def panels() -> None:
     def log_loss(chances: Any) -> float:
         return float(-np.log(chances[at, picked]).mean())
 
+    growth("elicitation", what, {train.n_people: fit}, size="people", bar=20.0)
     ours, loss = log_loss(found["hierarchical"]), f"{what}: log loss after 4 own choices"
     for method in ("pooled", "ridge"):
         compare("elicitation", loss, ours, log_loss(found[method]), against=f"{method} logit",
@@ -199,9 +245,9 @@ def panels() -> None:
     tables = [_chances(values, there, np.tile(taste, (len(values), 1))) for taste in tastes]
     theirs = log_loss(np.mean(tables, axis=0))
     compare("elicitation", f"{what}: time of the fit", fit, mixed, against="MixedLogit",
-            package="xlogit")  # fmt: skip
+            package="xlogit", bar=0.5)  # fmt: skip
     compare("elicitation", loss, ours, theirs, against="MixedLogit", package="xlogit",
-            unit="log loss", note="theirs has no update by own choices")  # fmt: skip
+            unit="log loss", bar=1.0, note="theirs has no update by own choices")  # fmt: skip
 
 
 def guard() -> None:
@@ -213,7 +259,32 @@ def guard() -> None:
             growth("tradeoff", "a round of the live guard", {models: ours}, size="models")
             skipped("tradeoff", what, "river is not installed")
         else:
-            compare("tradeoff", what, ours, exp3_round(models), against="Exp3", package="river")
+            compare("tradeoff", what, ours, exp3_round(models), against="Exp3", package="river",
+                    bar=1.0 if models == 10 else None)  # fmt: skip
+
+
+def streams(seeds: int = 5) -> None:
+    """Largest harm above the budget on real streams, beside the best of river's bandits."""
+    from counterplay.studies.tradeoff.live import GUARD, RIVER, _cell
+
+    for stream in ("bank", "Taiwan", "GMSC", "Elec2"):
+        what = f"{stream}: largest harm above the budget, mean of {seeds} seeds"
+        if importlib.util.find_spec("river") is None:
+            skipped("tradeoff", what, "river is not installed")
+            continue
+
+        def harm(policy: str, stream: str = stream) -> float:
+            cell = {"stream": stream, "policy": policy, "replicate": 0}
+            return float(np.mean([_cell(cell, seed)["largest"] for seed in range(seeds)]))
+
+        try:
+            found = {policy: harm(policy) for policy in (GUARD, *RIVER)}
+        except DataUnavailableError as error:
+            skipped("tradeoff", what, f"{error!s:.100}")
+            continue
+        best = min(RIVER, key=lambda policy: found[policy])
+        compare("tradeoff", what, found[GUARD], found[best], against=f"{best}, best of four",
+                package="river", unit="harm", bar=2.0 if stream == "Taiwan" else None)  # fmt: skip
 
 
 def guard_round(models: int, rounds: int = 5000) -> Times:

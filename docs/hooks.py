@@ -64,7 +64,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Glossary": "glossary.md"},
             ]
         },
-        {"Reference": [{name: f"api/{name}/index.md"} for name in pages.api_packages()]},
+        {
+            "Reference": [
+                "api/index.md",
+                *({name: f"api/{name}/index.md"} for name in pages.api_packages()),
+            ]
+        },
         {
             "Project": [
                 {"Extending": "extending.md"},

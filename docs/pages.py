@@ -47,6 +47,7 @@ def api_packages() -> list[str]:
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
     found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
+    found["api/index.md"] = reference_page()
     found |= example_pages()
     found["claims.md"] = claims_page()
     found["gallery.md"] = gallery_page()
@@ -153,6 +154,17 @@ def studies_table() -> str:
             needs = study.full_needs or "-"
             lines.append(f"| `{area.name}/{study.name}` | {study.title} | {claims} | {needs} |")
     return "\n".join(lines) if len(lines) > 2 else "No study is part of this build yet."
+
+
+def reference_page() -> str:
+    """Return the front page of the reference: every package with the first line of its story."""
+    lines = ["# Reference", "", "| package | what it is |", "|---|---|"]
+    for name in api_packages():
+        story = ast.get_docstring(_parse(_module_file(f"counterplay.{name}"))) or ""
+        lines.append(
+            f"| [`counterplay.{name}`]({name}/index.md) | {cell(story.split(chr(10))[0])} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def api_pages(package: str) -> dict[str, str]:

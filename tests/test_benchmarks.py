@@ -65,7 +65,7 @@ def test_every_benchmark_compiles_and_says_its_results_through_the_ledger(script
 
 
 def test_every_call_of_the_ledger_names_an_area_that_exists():
-    areas = {*speed.pages.SITUATIONS, "core", "tables", "audit"}
+    areas = {*speed.pages.SITUATIONS, "core", "tables", "audit", "studio"}
     for script in SCRIPTS:
         for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
             is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)

@@ -19,7 +19,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from counterplay.claims import Claim, load_claims
-from scripts import ROOT, run_python, words
+from scripts import ROOT, run_python, run_script, words
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -44,7 +44,7 @@ def test_code_in_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("COUNTERPLAY_DATA", raising=False)  # pages show bundled data
     found = code_of(page)
     (tmp_path / "page.py").write_text(page_code.program(found), encoding="utf-8")
-    printed = page_code.outputs(run_python(["page.py"], tmp_path, 240))
+    printed = page_code.outputs(run_script(tmp_path / "page.py", tmp_path, 240))
     for block, output in zip(found, printed, strict=True):
         if block.shown is not None:
             assert words(output) == words(block.shown)

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scripts import ROOT, run_python, words
+from scripts import ROOT, run_script, words
 
 LIMIT_SECONDS = 120  # an example takes less than 20 s on an idle machine
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -18,7 +18,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COUNTERPLAY_DATA", raising=False)  # the pages show bundled data
-    output = run_python([str(script)], tmp_path, LIMIT_SECONDS)
+    output = run_script(script, tmp_path, LIMIT_SECONDS)
     shown = ROOT / "docs" / "examples"
     assert words(output) == words((shown / f"{script.stem}.txt").read_text(encoding="utf-8"))
     drawn = {path.name for path in tmp_path.glob("*.png")}

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from scripts import ROOT, run_python
+from scripts import ROOT, run_script
 
 LIMIT_SECONDS = 300
 MODULES_OF_EXTRA = {
@@ -59,4 +59,4 @@ def test_what_cannot_run_is_recognised(
 def test_journey(script: Path, tmp_path: Path) -> None:
     if reason := missing(script):
         pytest.skip(reason)
-    run_python([str(script)], tmp_path, LIMIT_SECONDS)
+    run_script(script, tmp_path, LIMIT_SECONDS)

@@ -123,7 +123,8 @@ def test_g3_every_module_imports(python: Path, tmp_path: Path):
     program = (
         "import importlib, pkgutil, counterplay\n"
         "extras = {'torch', 'flwr', 'ray', 'cvxpy', 'mo_gymnasium', 'gymnasium',\n"
-        "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL'}\n"
+        "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL', 'fastapi', 'starlette',\n"
+        "          'uvicorn', 'sqlalchemy', 'alembic', 'argon2', 'psycopg', 'python_multipart'}\n"
         "for module in pkgutil.walk_packages(counterplay.__path__, 'counterplay.'):\n"
         "    try:\n"
         "        importlib.import_module(module.name)\n"

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
     "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
     "studio": ("counterplay.commands.studio", "Open the library in the browser."),
+    "serve": ("counterplay.commands.studio", "The same as studio."),
 }
 """Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
 so a command is added by adding its module."""

@@ -71,8 +71,7 @@ class Recount:
     def findings(self, stated: lines.CampaignStated) -> list[Finding]:
         """Everything that the export states, recounted."""
         found = [self._commitment(), *self._levels()]
-        for number, passed in self.certified.items():
-            found.append(self._test(number, passed))
+        found += [self.test(passed) for passed in self.certified.values()]
         holds = {passed.scope for passed in self.certified.values()}
         missing = [scope for scope in stated.certificates if scope not in holds]
         told = f"nothing certifies {missing[0]!r:.60}" if missing else None
@@ -108,9 +107,10 @@ class Recount:
         wrong = None if most <= alpha + TOLERANCE else f"{most:.4g} was spent of {alpha:.4g}"
         return [("levels", wrong, f"at most {most:.4g} of {alpha:.4g} spent on any scope")]
 
-    def _test(self, number: int, passed: lines.CampaignCertified) -> Finding:
+    def test(self, passed: lines.CampaignCertified) -> Finding:
+        """Walk through a test again, with the answers so far."""
         name = f"certificate of {passed.scope[:60]}"
-        test = self.launched.get(number)
+        test = self.launched.get(passed.vector)
         if test is None:
             return name, "there is no such test", ""
         if not self._ordered(test):

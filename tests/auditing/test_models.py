@@ -338,3 +338,11 @@ def test_damaged_onnx_files_end_in_a_sentence(
             broken[place] = rng.integers(256)
         with contextlib.suppress(CounterplayError):  # nothing else may come out
             check_onnx(bytes(broken), "m.onnx")
+
+
+def test_a_domain_that_is_a_number_is_no_onnx_file() -> None:
+    number = bytes([0x38]) + b"\xff" * 8 + b"\x01"  # field 7 of a node as a huge varint
+    node = bytes([0x0A, len(number)]) + number
+    graph = bytes([0x3A, len(node)]) + node
+    with pytest.raises(CounterplayError, match="is not an ONNX file"):
+        check_onnx(graph, "m.onnx")

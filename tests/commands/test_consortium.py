@@ -70,6 +70,45 @@ def test_points_instead_of_rows(tables: list[str], capsys: pytest.CaptureFixture
     assert "points from files" in capsys.readouterr().out
 
 
+@pytest.mark.claim("23.40")
+def test_models_travel_and_rows_stay(tables: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for table in tables[:2]:
+        out = table.replace(".csv", ".models.json")
+        assert run("models", table, "--label", "y", "--out", out) == 0
+    assert "models of few rows tell something" in capsys.readouterr().out
+    scored = ["--label", "y", "--models", "*.models.json", "--out"]
+    Path("points").mkdir()
+    for table in tables[:2]:
+        assert run("score", table, *scored, f"points/{table}.json") == 0
+    assert "no row is in it" in capsys.readouterr().out
+    assert run("--points", "points/*.json", "--target", "within=0.1") in (0, 3)
+    assert "no mixture of sites was tried" in capsys.readouterr().out
+    for bad, sentence in (
+        (["score", tables[0], "--label", "y", "--out", "x.json"], "score needs the models of all"),
+        (["score", tables[2], *scored, "x.json"], "models of east and of at least one other"),
+        (["models", tables[0], "--label", "y"], "models needs one table, --label and --out"),
+        (["score", tables[0], *scored[:2], "--models", "none*", "--out", "x"], "no file matches"),
+    ):
+        assert run(*bad) == 2
+        assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.claim("23.41")
+def test_an_app_is_written_from_descriptions(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for table in tables:
+        assert run("describe", table, "--label", "y", "--out", table.replace("csv", "json")) == 0
+    assert "no row is in it" in capsys.readouterr().out
+    files = [table.replace("csv", "json") for table in tables]
+    assert run("app", *files, "--flower", "out", "--cap", "north=50") == 0
+    assert "--run-config measure=true" in capsys.readouterr().out
+    plan = json.loads(Path("out/app/plan.json").read_text())
+    assert [site["rows"] for site in plan["sites"]] == [50, 100, 80, 60]
+    assert run("app", "--flower", "out2") == 2
+    assert "app needs descriptions and --flower" in capsys.readouterr().err
+
+
 @pytest.mark.claim("23.31")
 def test_bad_files_end_with_one_sentence(
     tables: list[str], capsys: pytest.CaptureFixture[str]

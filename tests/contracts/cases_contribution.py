@@ -39,8 +39,10 @@ from counterplay.contribution.lab import (
     coverage_opt_real,
     coverage_opt_relaxation,
     coverage_potential,
+    describe_site,
     envy_free_infimum,
     equilibrium_boxes,
+    fit_site_models,
     improve_envy_free,
     integer_equilibrium_coverage,
     is_feasible,
@@ -54,6 +56,7 @@ from counterplay.contribution.lab import (
     price_ratio,
     sample_cycle,
     samples_needed,
+    score_site_models,
     socially_optimal_linear,
     solve_ncp,
     stable_linear_dynamics,
@@ -74,6 +77,11 @@ def sites() -> dict[str, Any]:
 @cache
 def points() -> Any:
     return measure_sites(sites(), budget=59, progress=False)
+
+
+@cache
+def models() -> Any:
+    return [fit_site_models(rows, name=name, repeats=1) for name, rows in sites().items()]
 
 
 PAIR = [[1.0, 0.5], [0.5, 1.0]]
@@ -194,6 +202,27 @@ CASES: dict[str, dict[str, Any]] = {
         "bad": {"target": lambda: plan_consortium(points(), "auc=0.9")},
     },
     "SitePoints": {"make": lambda: points(), "restore": SitePoints.parse},
+    "describe_site": {
+        "args": lambda: {"table": sites()["a"], "name": "a"},
+        "bad": {"no name": lambda: describe_site(sites()["a"])},
+    },
+    "fit_site_models": {
+        "args": lambda: {"table": sites()["a"], "name": "a", "repeats": 1, "random_state": 0},
+        "bad": {"repeats": lambda: fit_site_models(sites()["a"], name="a", repeats=0)},
+    },
+    "score_site_models": {
+        "args": lambda: {"table": sites()["a"], "models": models(), "name": "a", "progress": False},
+        "bad": {"own models": lambda: score_site_models(sites()["a"], models()[1:], name="a")},
+    },
+    "write_measuring_app": {"no_case": "writes a folder; tests/contribution/sites/test_private.py"},
+    "SiteDescription": {
+        "make": lambda: describe_site(sites()["a"], name="a"),
+        "no_example": "returned by describe_site",
+    },
+    "SiteModels": {
+        "make": lambda: models()[0],
+        "no_example": "returned by fit_site_models",
+    },
     "SiteCurves": {
         "make": lambda: points().curves(draws=4),
         "no_example": "returned by SitePoints.curves",

@@ -248,7 +248,7 @@ GRAPHS = {
 
 ESTIMATORS = {
     "StrategicERM": {
-        "make": lambda: StrategicERM(restarts=2, random_state=0),
+        "make": lambda: StrategicERM(restarts=1, random_state=0),
         "check_estimator": CLASSIFIER_CHECKS,
         "bad": {"backend": lambda: StrategicERM("x").fit([[0.0], [1.0]], [0, 1])},
     },

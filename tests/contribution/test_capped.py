@@ -45,9 +45,10 @@ def test_a_curve_is_low_enough_exactly_where_effective_rows_suffice() -> None:
 
 
 @pytest.mark.claim("23.02")
-def test_stable_exists_exactly_if_nothing_is_asked_against_interest() -> None:
+@pytest.mark.parametrize("first", range(0, 300, 25))
+def test_stable_exists_exactly_if_nothing_is_asked_against_interest(first: int) -> None:
     feasible = stable = 0
-    for seed in range(40):
+    for seed in range(first, first + 25):
         game = random_game(seed)
         try:
             best = capped.cheapest(game)
@@ -73,8 +74,12 @@ def test_stable_exists_exactly_if_nothing_is_asked_against_interest() -> None:
             grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
             served = (grid @ game.W.T >= game.need).all(axis=1)
             assert best.sum() <= grid[served].sum(axis=1).min(initial=np.inf) + 1e-6
-    assert feasible > 25
-    assert 5 < stable < feasible
+    assert feasible > 12
+    assert 0 < stable < feasible
+
+
+@pytest.mark.claim("23.02")
+def test_the_compensated_plan_needs_two_solves() -> None:
     two = Capped(np.array([[1, 3], [0.5, 1.0]]), np.array([3000.3, 1000]),
                  np.array([4000.0, 2000]), np.ones(2))  # fmt: skip
     n = capped.compensated(two)

@@ -44,8 +44,13 @@ def test_f6_whole_numbers_are_enumerated() -> None:
     assert plan.envy_free is not None
     assert plan.envy_free.theta.tolist() == [0, 3]
     assert plan.is_proved("envy_free")
-    rng = np.random.default_rng(0)
-    for _ in range(25):
+
+
+@pytest.mark.claim("23.13")
+@pytest.mark.parametrize("seed", range(7))
+def test_f6_plans_of_889_games_are_those_of_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(127):
         k, n = int(rng.integers(2, 4)), int(rng.integers(2, 5))
         Q, mu = rng.dirichlet(np.full(n, 0.6), k), rng.uniform(0.55, 0.72, k)
         game = CoverageGame(Q, mu, integral=True)
@@ -70,7 +75,7 @@ def test_f6_the_infimum_of_the_worked_game() -> None:
 
 
 @pytest.mark.claim("23.15")
-@pytest.mark.parametrize(("seed", "k"), [(1, 2), (2, 2), (1, 3), (6, 3), (5, 4), (2, 3)])
+@pytest.mark.parametrize(("seed", "k"), [(seed, k) for k in (2, 3, 4) for seed in range(3)])
 def test_random_real_games_close(seed: int, k: int) -> None:
     game = real_game(seed, k)
     found = envy_free_infimum(game, gap=0.02, most_nodes=600, seconds=60.0)
@@ -89,7 +94,7 @@ def test_every_equilibrium_lies_in_a_box(seed: int) -> None:
     game = real_game(seed, int(rng.integers(2, 5)))
     boxes = equilibrium_boxes(game, seconds=60.0)
     assert boxes.closed
-    for _ in range(6):
+    for _ in range(50):
         start = rng.random(game.k) * game.box
         found = best_response_dynamics(game, theta0=start, fallback=True)
         assert boxes.contains(np.asarray(found.theta), slack=1e-5)

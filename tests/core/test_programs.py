@@ -64,6 +64,24 @@ def test_integer_program_against_enumeration():
         minimize_integer([1.0], rows=[[1.0]], low=2.0)
 
 
+def test_an_integer_program_on_which_presolve_fails_is_solved_without(monkeypatch):
+    """HiGHS ends some programs with "Solve error" (status 4); without presolve it solves them."""
+    solve, tried = scipy.optimize.milp, []
+
+    def stumbling(*args, options, **given):
+        tried.append(options.get("presolve", True))
+        if tried[-1]:
+            return scipy.optimize.OptimizeResult(status=4, x=None, fun=None, message="Solve error")
+        return solve(*args, options=options, **given)
+
+    monkeypatch.setattr(scipy.optimize, "milp", stumbling)
+    assert minimize_integer([1.0, 1.0], rows=[[1.0, 1.0]], low=1).value == 1.0
+    assert tried == [True, False]
+    monkeypatch.setattr(scipy.optimize, "milp", lambda *a, **k: stumbling(*a, options={}))
+    with pytest.raises(ConvergenceError, match="was not solved: Solve error"):
+        minimize_integer([1.0], rows=[[1.0]], low=1)
+
+
 def test_lines_of_the_solver_stay_off_the_standard_output(monkeypatch, capfd):
     """HiGHS prints some lines past its own switch; what others print is kept, in any thread."""
     solve = scipy.optimize.milp

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 from counterplay.defection import heterogeneous_split
 from counterplay.errors import InvalidInputError
-from counterplay.federated import LayeredObjective, LocalParties, SafeStep, train
+from counterplay.federated import LayeredObjective, LocalParties, SafeStep, local_work, train
 
 X, Y = load_digits(return_X_y=True)
 
@@ -126,3 +126,12 @@ def test_f16_missing_labels_and_infinite_cells_are_named_by_their_place() -> Non
     parties = LocalParties(LayeredObjective([4, 2]), sites, threshold=0.2)
     with pytest.raises(InvalidInputError, match="row 3 of X of 'a' in column 2 is infinite"):
         train(parties, SafeStep(0.02), step_size=0.1, rounds=3)
+
+
+def test_f16_more_agents_than_rows_and_infinite_local_work_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"n_agents|agents"):
+        heterogeneous_split(np.zeros((10, 2)), [0, 1] * 5, 10**9, own_fraction=0.5)
+    X = np.ones((5, 4))
+    X[3, 2] = -np.inf
+    with pytest.raises(InvalidInputError, match="row 3"):
+        local_work(LayeredObjective([4, 2]), (X, [0, 1, 0, 1, 0]), np.zeros(10), step_size=0.1)

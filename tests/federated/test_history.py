@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterplay.federated.history import FederationHistory, PartyGauge, RoundGauge, most_parallel
+from counterplay.federated.gauges import PartyGauge, RoundGauge, most_parallel
+from counterplay.federated.history import FederationHistory
 
 
 def rounds() -> tuple[RoundGauge, ...]:

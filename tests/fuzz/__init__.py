@@ -15,6 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 CAMPAIGNS = {
     "inputs": "inputs:run",
     "states": "outside:states",
+    "flips": "outside:flips",
     "stores": "outside:stores",
     "replies": "outside:replies",
     "kills": "outside:kills",

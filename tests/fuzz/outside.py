@@ -34,6 +34,13 @@ def states(options: Options) -> list[Outcome]:
     return _outcomes("states", campaign.run, 5000, options)
 
 
+def flips(options: Options) -> list[Outcome]:
+    """Single changed bytes of what questionnaires and guards wrote."""
+    from . import flips as campaign
+
+    return _outcomes("flips", campaign.run, campaign.FLIPS, options)
+
+
 def stores(options: Options) -> list[Outcome]:
     """Bit flips of study stores."""
     from . import stores as campaign

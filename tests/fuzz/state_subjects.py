@@ -202,11 +202,9 @@ def _use_polytope(items: Any) -> Callable[[PolytopeElicitor], None]:
         for entry in found.events:
             if entry.options is not None:
                 for position, value in zip(entry.options, (entry.first, entry.second)):
-                    _same(
-                        "an option",
-                        np.round(found._state.pool.values[position], 9),
-                        np.round(value, 9),
-                    )
+                    shown = found._state.pool.values[position]
+                    if not np.allclose(shown, value, rtol=1e-9, atol=1e-12):
+                        raise ForgedError(f"option {position} is {value}, not {shown}")
         result.summary()
         for _ in range(3):
             if found.ask() is not None:
@@ -493,8 +491,7 @@ def _no_constant(name: str) -> None:
 
 
 def _same(what: str, mine: Any, other: Any) -> None:
-    same = np.array_equal(np.asarray(mine), np.asarray(other)) or mine == other
-    if not same:
+    if not (np.array_equal(np.asarray(mine), np.asarray(other)) or np.all(mine == other)):
         raise ForgedError(f"{what} is {mine!r:.80}, from the events {other!r:.80}")
 
 

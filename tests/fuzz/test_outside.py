@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz import kills, states, stores
+from fuzz import flips, kills, states, stores
 from fuzz.tally import Tried, failures, table
 
 
@@ -17,6 +17,15 @@ def test_hostile_states() -> None:
     rows = states.run(n=400, seed=1)
     clean(rows)
     assert sum(row.verdict == "refused" for row in rows) > 300
+
+
+@pytest.mark.claim("26.17")
+def test_single_changed_bytes() -> None:
+    """The first 3 of the 500 for every class; ``python -m tests.fuzz flips`` runs all of them."""
+    rows = flips.run(n=3)
+    clean(rows)
+    assert {row.group for row in rows} == set(flips.SUBJECTS)
+    assert sum(row.verdict == "refused" for row in rows) > len(rows) / 2
 
 
 @pytest.mark.filterwarnings("ignore::counterplay.errors.CounterplayWarning")

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,11 +18,13 @@ from sklearn.tree import DecisionTreeClassifier
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance import (
     AugmentedClassifier,
+    AugmentedRegressor,
     CanonicalClassifier,
     ErmInvClassifier,
     OrbitKernelClassifier,
     OrbitVoteClassifier,
     augmented_sample,
+    check_symmetry,
     groups,
     symmetry_advisor,
 )
@@ -281,3 +283,40 @@ def test_copies_of_a_frame_have_its_names_and_the_rows_they_come_from() -> None:
 def test_r5_sizes_are_refused_before_the_work(make) -> None:
     with pytest.raises(InvalidInputError, match=r"too many|at most|more than"):
         make()
+
+
+def test_interchangeable_columns_by_name() -> None:
+    rng = np.random.default_rng(0)
+    eyes = pd.DataFrame(rng.normal(size=(120, 3)), columns=["left", "age", "right"])
+    sick = np.where(eyes["left"] + eyes["right"] > eyes["age"], "yes", "no")
+    by_name = groups.column_permutations(columns=["left", "right"])
+    by_number = groups.column_permutations(3, blocks=[[0], [2]])
+    assert check_symmetry(eyes, sick, by_name, random_state=0).p_value == (
+        check_symmetry(eyes, sick, by_number, random_state=0).p_value
+    )
+    other = eyes[["right", "left", "age"]]  # another order of columns, the same question
+    for order in (eyes, other):
+        model = CanonicalClassifier(DecisionTreeClassifier(random_state=0), by_name)
+        model.fit(order, sick)
+        exchanged = eyes.rename(columns={"left": "right", "right": "left"})
+        assert (model.predict(exchanged) == model.predict(eyes)).all()
+    advice = symmetry_advisor(
+        LogisticRegression(), other, sick, by_name, candidates=["augment", "canonical"],
+        check=False, random_state=0,
+    )  # fmt: skip
+    assert advice.theory.vco == 3  # the mean of both eyes, and the age
+    with pytest.raises(InvalidInputError, match="X has no names; pass a frame"):
+        CanonicalClassifier(DecisionTreeClassifier(), by_name).fit(eyes.to_numpy(), sick)
+    with pytest.raises(InvalidInputError, match="X has no column 'nose'; the group names it"):
+        check_symmetry(eyes, sick, groups.column_permutations(columns=["left", "nose"]))
+    for bad in ([], ["left", "left"], [["left", "age"], ["right"]], "left", [3]):
+        with pytest.raises(InvalidInputError, match="columns must be"):
+            groups.column_permutations(columns=bad)
+    with pytest.raises(InvalidInputError, match="not both"):
+        groups.column_permutations(3, columns=["left", "right"])
+
+
+def test_targets_of_different_lengths_are_refused() -> None:
+    model = AugmentedRegressor(Ridge(), groups.sequence_reversal)
+    with pytest.raises(InvalidInputError, match="y must be one number per row"):
+        model.fit([[0.0, 1.0], [1.0, 2.0]], [[1.0], [2.0, 3.0]])

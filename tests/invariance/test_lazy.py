@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.neighbors import KNeighborsClassifier
 
-from counterplay.errors import InvalidInputError
+from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance import (
     AugmentedClassifier,
+    AugmentedRegressor,
     CanonicalClassifier,
     Canonicalizer,
     ErmInvClassifier,
@@ -24,6 +28,8 @@ from counterplay.invariance import (
 )
 from counterplay.invariance.lab import tic_tac_toe_endgames
 from invariance.symmetry_worlds import swap
+
+DIGITS_X, DIGITS_Y = load_digits(return_X_y=True)
 
 
 def collected(*args, **more):
@@ -186,3 +192,47 @@ def test_frames_keep_names_and_unlisted_groups_one_image_per_epoch() -> None:
     assert rows.sum() == weights.sum() == 4
     with pytest.raises(InvalidInputError, match="2 labels for 4 rows"):
         augmented_blocks(np.eye(4), [0, 1], swap(4, 0, 1))
+
+
+@pytest.mark.claim("22.19")
+def test_blocks_are_streamed_where_copies_would_be_too_large() -> None:
+    X, y = DIGITS_X[:300], DIGITS_Y[:300]
+    turns = groups.image_rotations((8, 8))
+    base = SGDClassifier(random_state=0)
+    streamed = AugmentedClassifier(base, turns, max_bytes=X.nbytes, epochs=2, random_state=1)
+    streamed.fit(X, y)
+    by_hand = SGDClassifier(random_state=0)
+    for rows, labels, _ in augmented_blocks(X, y, turns, epochs=2, random_state=1):
+        by_hand.partial_fit(rows, labels, classes=np.arange(10))
+    np.testing.assert_array_equal(streamed.estimator_.coef_, by_hand.coef_)
+    assert streamed.n_copies_ == 1200
+    whole = AugmentedClassifier(base, turns).fit(X, y)  # 512 MiB are enough for these
+    np.testing.assert_array_equal(
+        whole.estimator_.coef_,
+        SGDClassifier(random_state=0).fit(*augmented_sample(X, y, turns, distinct=False)[:2]).coef_,
+    )
+    shared = AugmentedClassifier(base, turns, weighting="points", blocks="always", random_state=1)
+    by_hand = SGDClassifier(random_state=0)
+    for rows, labels, weights in augmented_blocks(X, y, turns, random_state=1):
+        by_hand.partial_fit(rows, labels, np.arange(10), weights)
+    np.testing.assert_array_equal(shared.fit(X, y).estimator_.coef_, by_hand.coef_)
+
+
+@pytest.mark.claim("22.19")
+def test_some_copies_of_every_row_where_nothing_else_fits() -> None:
+    X, y = DIGITS_X[:200], DIGITS_Y[:200]
+    turns = groups.image_rotations((8, 8))
+    model = AugmentedClassifier(KNeighborsClassifier(1), turns, max_bytes=2 * X.nbytes)
+    with pytest.warns(AssumptionWarning, match="2 random copies of each row are used"):
+        model.set_params(random_state=0).fit(X, y)
+    assert model.n_copies_ == 400
+    seen = model.estimator_._fit_X
+    images = np.moveaxis(turns.apply(X), 0, 1)
+    by_row = [{image.tobytes() for image in row} for row in images]
+    held = Counter(i for row in seen for i in range(200) if row.tobytes() in by_row[i])
+    assert min(held.values()) >= 2  # two different copies of each; equal orbits count together
+    assert len({row.tobytes() for row in seen}) == 400
+    with pytest.raises(InvalidInputError, match='blocks="always" needs partial_fit'):
+        model.set_params(blocks="always").fit(X, y)
+    ridge = AugmentedRegressor(SGDRegressor(random_state=0), turns, blocks="always", random_state=0)
+    assert ridge.fit(X / 16, y.astype(float)).n_copies_ == 800

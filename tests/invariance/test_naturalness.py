@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -59,3 +61,17 @@ def test_residual_test_finds_what_noise_hides_and_refuses_pictures() -> None:
     far = X + np.array([0, 9, 0, 0])
     with pytest.raises(InvalidInputError, match="needs overlap; here 0"):
         check_symmetry(far, noisy, swap(4, 0, 1), method="residual", random_state=0)
+
+
+@pytest.mark.claim("22.09")
+@pytest.mark.skipif("COUNTERPLAY_DATA" not in os.environ, reason="needs COUNTERPLAY_DATA (wine)")
+def test_residual_test_on_wine() -> None:
+    """A slice of the study symmetry-labels: 1,200 of 3,000 rows."""
+    from counterplay.studies.invariance.symmetry_labels import _table
+
+    for name, low, high in (
+        ("wine, alcohol and density", 4, 99),
+        ("wine, sets of 3", -3, 3),
+    ):
+        found = check_symmetry(*_table(name), method="residual", max_rows=1200, random_state=0)
+        assert low < found.residual.statistic < high

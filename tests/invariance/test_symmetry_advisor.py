@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -228,3 +230,25 @@ def test_the_estimator_uses_the_advice() -> None:
                                random_state=0).fit(rows, won)  # fmt: skip
     assert model.score(others, wins) == pytest.approx(model.advice_.model.score(others, wins))
     assert model.predict_proba(others).shape == (len(others), 2)
+
+
+def test_weights_of_copies_are_tried_where_a_penalty_makes_them_matter() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(150, 4))
+    y = (rows.sum(axis=1) + rng.normal(size=150) > 0).astype(int)
+    wanted = ["augment", "augment, by points"]
+    tried = {}
+    for model in (LogisticRegression(C=0.01), TREE, make_pipeline(StandardScaler(), TREE)):
+        advice = symmetry_advisor(model, rows, y, groups.column_permutations(4), candidates=wanted,
+                                  check=False, random_state=0)  # fmt: skip
+        tried[type(model).__name__] = advice.to_frame()["candidate"].tolist()
+    assert tried == {"LogisticRegression": ["plain", *wanted],
+                     "DecisionTreeClassifier": ["plain", "augment"],
+                     "Pipeline": ["plain", "augment"]}  # fmt: skip
+
+
+def test_no_warning_where_nothing_can_be_compared() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        advice = symmetry_advisor(TREE, [[0.0], [1.0], [2.0]], [0, 1, 1], None, check=False)
+    assert advice.to_frame()["seen"].tolist() == [0.0]

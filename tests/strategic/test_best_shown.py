@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ def model_of(kind: str, seed: int = 0) -> Any:
     }[kind]
 
 
+@cache
+def fitted(kind: str, seed: int = 0) -> Any:
+    return encoded(model_of(kind, seed)).fit(*credit())
+
+
 def response(model: Any, rows: Any, wanted: int = 1) -> Any:
     if hasattr(model, "decision_function"):
         return model.decision_function(rows) * (1 if wanted == 1 else -1)
@@ -44,9 +50,9 @@ def response(model: Any, rows: Any, wanted: int = 1) -> Any:
 @pytest.mark.parametrize("combine", COMBINES)
 @pytest.mark.parametrize("kind", ["linear", "forest", "boosted", "histogram"])
 def test_equal_to_enumeration(kind: str, combine: Any) -> None:
-    X, y = credit()
+    X, _ = credit()
     for seed, wanted in ((0, 1), (1, 0)):
-        model = encoded(model_of(kind, seed)).fit(X, y)
+        model = fitted(kind, seed)
         moves = whole_moves(X, combine)
         people = X.iloc[seed * 40 : seed * 40 + 5]
         shown = best_shown(model, people, moves, BUDGETS, positive=wanted)
@@ -67,8 +73,7 @@ def test_equal_to_enumeration(kind: str, combine: Any) -> None:
 @pytest.mark.claim("20.19")
 @pytest.mark.parametrize("kind", ["linear", "forest", "boosted", "histogram"])
 def test_accepted_at_a_budget_if_and_only_if_the_best_score_passes(kind: str) -> None:
-    X, y = credit()
-    model = encoded(model_of(kind)).fit(X, y)
+    model, X = fitted(kind), credit()[0].iloc[:100]
     moves = whole_moves(X)
     plan = cheapest_moves(model, X, moves)
     budgets = [0.0, 0.5, 1.0, 2.0, 4.0]

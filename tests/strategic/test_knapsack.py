@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from counterplay.strategic.knapsack import MOST_STATES, Problem, least_price, most_gain
+from counterplay.strategic.knapsack import MOST_STATES, least_price, most_gain
+from counterplay.strategic.knapsack_dual import Problem
 from counterplay.strategic.knapsack_max import least_price_max, most_gain_max
 from counterplay.strategic.line_filling import fill_budget, fill_lines
 

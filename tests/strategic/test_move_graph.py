@@ -40,7 +40,7 @@ def random_moves(rng: np.random.Generator) -> Moves:
 def test_the_graph_is_the_moves_restricted_to_its_nodes() -> None:
     rng = np.random.default_rng(0)
     hot = np.column_stack([NODES[["late", "cards"]], *(NODES["home"] == h for h in HOMES)])
-    for _ in range(100):
+    for _ in range(200):
         moves, budget = random_moves(rng), float(rng.uniform(0.2, 4))
         nodes = NODES.sample(frac=rng.uniform(0.5, 1), random_state=int(rng.integers(1000)))
         graph = moves.graph(nodes, budget)

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -17,6 +21,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScale
 from counterplay import datasets
 from counterplay.errors import DataUnavailableError, MissingDependencyError
 from counterplay.strategic import Change, Moves, Switch, cheapest_moves
+from counterplay.strategic.best_shown import best_shown
 
 
 def frame(name: str, *left_out: str) -> tuple[pd.DataFrame, Any]:
@@ -147,14 +152,81 @@ def test_heloc_as_shipped_is_solved_exactly(library: str) -> None:
     )
 
 
-@pytest.mark.claim("20.07")
-def test_boosted_trees_of_production_size_are_solved_exactly() -> None:
+def ensemble(library: str) -> Any:
+    """Return 100 trees of depth 6."""
+    if library == "gradient":
+        return GradientBoostingClassifier(n_estimators=100, max_depth=6, random_state=0)
+    if library == "forest":
+        return RandomForestClassifier(100, max_depth=6, random_state=0)
+    if library == "histogram":
+        return HistGradientBoostingClassifier(max_iter=100, max_depth=6, early_stopping=False)
+    module = pytest.importorskip(library, reason=f"{library} is an extra")
+    if library == "xgboost":
+        return module.XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1)
+    return module.LGBMClassifier(n_estimators=100, max_depth=6, n_jobs=1, verbose=-1)
+
+
+LIBRARIES = ["histogram", "xgboost", "lightgbm", "gradient", "forest"]
+
+
+@pytest.mark.claim("20.07", "20.08")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ensembles_of_production_size_are_solved_exactly(library: str) -> None:
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.integers(0, 40, (1500, 8)).astype(float), columns=list("abcdefgh"))
+    X = pd.DataFrame(rng.integers(0, 40, (700, 8)).astype(float), columns=list("abcdefgh"))
     score = np.sin(X["a"] / 5) + X["b"] * X["c"] / 400 - X["d"] / 30 + (X["e"] > 20) * X["f"] / 40
-    y = (score + rng.normal(0, 0.3, 1500) > 0.7).astype(int)
-    model = HistGradientBoostingClassifier(max_iter=100, max_depth=6).fit(X, y)
+    y = (score + rng.normal(0, 0.3, len(X)) > 0.7).astype(int)
+    model = ensemble(library).fit(X, y)
     moves = Moves.all(X, fixed=["h"])
-    rejected = X[model.predict(X) == 0].iloc[:20]
+    rejected = X[model.predict(X) == 0].iloc[:40]
     plan = cheapest_moves(model, rejected, moves, budget=1.0)
     assert plan.exact.mean() >= 0.99
+    movers = np.isfinite(plan.upper)
+    goals = plan.destination[movers]
+    assert (model.predict(goals) == 1).all()
+    # a finite price: bounds, steps, directions and what is fixed are respected
+    assert moves.price(rejected[movers], goals) == pytest.approx(plan.upper[movers], abs=1e-9)
+    other = cheapest_moves(model, rejected, moves, budget=1.0, n_jobs=3)
+    assert np.array_equal(plan.upper, other.upper)
+    pd.testing.assert_frame_equal(plan.destination, other.destination)
+
+
+@pytest.mark.claim("20.07", "20.08")
+@pytest.mark.parametrize("name", ["taiwan", "give_me_some_credit"])
+@pytest.mark.parametrize("library", ["histogram", "forest"])
+def test_credit_tables_are_solved_exactly(name: str, library: str) -> None:
+    label, fixed = {
+        "taiwan": ("default payment next month", ["ID", "SEX", "EDUCATION", "MARRIAGE", "AGE"]),
+        "give_me_some_credit": ("SeriousDlqin2yrs", ["Id", "age", "NumberOfDependents"]),
+    }[name]
+    X, y = frame(name, label)
+    X = X.fillna(X.median())
+    A, B, ya, _ = train_test_split(X, y, test_size=0.3, random_state=0)
+    model = ensemble(library).fit(A, ya)
+    moves = Moves.all(A, fixed=[c for c in fixed if c in X])
+    rejected = B[model.predict(B) == 0].iloc[:40]
+    plan = cheapest_moves(model, rejected, moves, budget=1.0)
+    assert plan.exact.mean() >= 0.99
+    movers = np.isfinite(plan.upper)
+    goals = plan.destination[movers]
+    assert (model.predict(goals) == 1).all()
+    assert moves.price(rejected[movers], goals) == pytest.approx(plan.upper[movers], abs=1e-9)
+
+
+@pytest.mark.claim("20.19")
+def test_on_heloc_people_are_accepted_if_and_only_if_their_best_score_passes() -> None:
+    X, y = frame("heloc", "RiskPerformance")
+    A, B, ya, _ = train_test_split(X, y, test_size=0.3, random_state=0)
+    model = ensemble("histogram").fit(A, ya)
+    fixed = ["ExternalRiskEstimate", "MSinceOldestTradeOpen", "AverageMInFile"]
+    moves = Moves(
+        {c: Change("both", step=1, codes=[-9, -8, -7]) for c in X if c not in fixed}, reference=A
+    )
+    people, budgets = B.iloc[:100], [0.1, 0.25, 0.5, 0.75, 1.0]
+    plan = cheapest_moves(model, people, moves, budget=1.0)
+    shown = best_shown(model, people, moves, budgets)
+    assert plan.exact.all()
+    assert shown.exact.all()
+    for k, r in enumerate(budgets):
+        passes = model.predict(shown.destination(k)) == 1
+        assert (passes == (plan.upper <= r * (1 + 1e-9))).all()

@@ -16,7 +16,7 @@ from counterplay.strategic.tree_readers import read_ensemble
 from counterplay.strategic.tree_readers.tree import exact_start, sum_of_leaves
 from strategic.moves_oracle import brute_force, steps
 
-LIBRARIES = ["xgboost", "lightgbm", "catboost"]
+LIBRARIES = ["xgboost", "lightgbm", "catboost", "catboost statistics"]
 
 
 def table(n: int = 300) -> tuple[pd.DataFrame, Any]:
@@ -37,7 +37,7 @@ def table(n: int = 300) -> tuple[pd.DataFrame, Any]:
 
 
 def fitted(library: str, X: pd.DataFrame, y: Any, trees: int = 12) -> tuple[Any, pd.DataFrame]:
-    module = pytest.importorskip(library, reason=f"{library} is an extra")
+    module = pytest.importorskip(library.split()[0], reason=f"{library} is an extra")
     if library == "xgboost":
         model = module.XGBClassifier(
             n_estimators=trees, max_depth=3, enable_categorical=True, max_cat_to_onehot=2
@@ -48,10 +48,10 @@ def fitted(library: str, X: pd.DataFrame, y: Any, trees: int = 12) -> tuple[Any,
             cat_smooth=1, min_data_per_group=5,
         )  # fmt: skip
     else:
-        X = X.drop(columns="home")
         model = module.CatBoostClassifier(
-            iterations=trees, depth=3, verbose=0, allow_writing_files=False, random_seed=0
-        )
+            iterations=trees, depth=3, verbose=0, allow_writing_files=False, random_seed=0,
+            cat_features=["home"], one_hot_max_size=9 if library == "catboost" else 1,
+        )  # fmt: skip
     return model.fit(X, y), X
 
 
@@ -66,8 +66,10 @@ def test_leaves_add_up_to_the_raw_margin(library: str) -> None:
     total = reading.scale * sum_of_leaves(reading.trees, reading.encode(X), start)
     off = reading.raw(X) - total
     assert np.ptp(off) <= (0.0 if reading.single else 1e-12)  # to the last bit in 32 bits
-    if library != "catboost":
+    if not library.startswith("catboost"):
         assert any(t.left_codes or t.right_codes for t in reading.trees)  # categories are split
+    else:
+        assert reading.encode(X).shape[1] > X.shape[1]  # one column per split on a category
 
 
 @pytest.mark.claim("20.04", "20.08")
@@ -154,3 +156,15 @@ def test_a_wrong_reading_is_refused() -> None:
     moves = Moves({"late": Change("down", step=1, per="unit")}, reference=data)
     with pytest.raises(InvalidInputError, match="do not add up to its own score"):
         build_cells(asked, opened, moves)
+
+
+def test_statistics_of_two_categories_together_are_searched_and_not_read() -> None:
+    catboost = pytest.importorskip("catboost", reason="catboost is an extra")
+    X, y = table()
+    X = X.drop(columns=["cards", "income"]).assign(town=np.where(X["late"] > 2, "a", "b"))
+    y = (y ^ ((X["town"] == "a") & (X["home"] == "own"))).astype(int)
+    model = catboost.CatBoostClassifier(
+        iterations=20, depth=3, verbose=0, allow_writing_files=False, random_seed=0,
+        cat_features=["home", "town"], one_hot_max_size=1, max_ctr_complexity=2,
+    ).fit(X, y)  # fmt: skip
+    assert read_ensemble(model) is None

@@ -18,9 +18,12 @@ from counterplay.contribution import (
 from counterplay.contribution.lab import (
     Trials,
     cell_histograms,
+    describe_site,
     difficulty_scores,
+    fit_site_models,
     pretrain,
     random_search,
+    score_site_models,
 )
 from counterplay.core.draws import run_keys
 from counterplay.federated import LayeredObjective
@@ -54,6 +57,17 @@ def _sites(X: Any, y: Any) -> Any:
     return points.score, points.to_frame()
 
 
+def _described(X: Any, y: Any) -> Any:
+    found = describe_site((X, y), name="a")
+    return [n.total for n in found.numbers], found.owned
+
+
+def _exchanged(X: Any, y: Any) -> Any:
+    pair = {"a": (_neighbour(X), labels()), "b": (X, y)}
+    sent = [fit_site_models(rows, name=name, repeats=1) for name, rows in pair.items()]
+    return score_site_models(pair["b"], sent, name="b", progress=False).score
+
+
 def _cells(X: Any, y: Any) -> Any:
     return cell_histograms([X, X], cells=4)
 
@@ -74,6 +88,9 @@ def _search(X: Any, y: Any) -> Any:
 DOORS = {
     "EmpiricalGame": _empirical,
     "measure_sites": _sites,
+    "describe_site": _described,
+    "fit_site_models": _exchanged,
+    "score_site_models": _exchanged,
     "CoverageGame.from_tables": _coverage,
     "cell_histograms": _cells,
     "difficulty_scores": _difficulty,

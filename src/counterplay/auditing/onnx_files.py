@@ -137,6 +137,8 @@ def check_onnx(data: bytes, name: str) -> None:
                 )
             domain = fields.get(1 if kind == "opset" else 7)
             if kind in ("node", "opset") and domain is not None:
+                if not isinstance(domain, memoryview):  # bytes(n) of a number would be n zeros
+                    raise ValueError("wrong wire type")
                 text = bytes(domain).decode("utf-8", "replace")
                 if text not in _DOMAINS:
                     raise InvalidStateError(

@@ -2,13 +2,13 @@
 
 Measures with about 176 fits how well every site is served by mixtures of everybody's rows, plans
 with confidence, says who would hold back, and writes a Flower app that trains by the plan.
-``counterplay consortium site`` runs at one site and writes curve points: only these leave it.
+Where rows may not be pooled: ``consortium site`` (own curve), ``models`` and ``score`` (models are
+exchanged), ``describe`` and ``app`` (measured in a federation), then ``--points``.
 Exit code 3: measured, but no promise can be given. Source: docs/theory/23-consortium.md.
 """
 
 from __future__ import annotations
 
-import glob
 import html
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterplay.commands.consortium_private import VERBS, Given, matching
 from counterplay.commands.options import Json, print_json
 from counterplay.core.files import write_atomic
 from counterplay.errors import InvalidInputError
@@ -23,7 +24,6 @@ from counterplay.tables import read_table
 from counterplay.tables.cells import shown
 
 if TYPE_CHECKING:
-    from counterplay.contribution import SitePoints
     from counterplay.contribution.lab import ConsortiumPlan
     from counterplay.contribution.sites.reading import Sites
 
@@ -36,12 +36,18 @@ NO_PROMISE = 3
     epilog="Examples: counterplay consortium north.csv south.csv east.csv --label y "
     "--target within=0.01 --out plan.html --flower out/; counterplay consortium all.csv "
     "--site-column ward --label y; counterplay consortium site north.csv --label y --peers "
-    'south,east --out north.json; counterplay consortium --points "*.json"'
+    "south,east --out north.json; counterplay consortium models north.csv --label y --out "
+    'north.models.json; counterplay consortium score north.csv --label y --models "*.models.json" '
+    "--out north.json; counterplay consortium describe north.csv --label y --out north.site.json; "
+    'counterplay consortium app "*.site.json" --flower out/; counterplay consortium --points '
+    '"*.json"'
 )
 def consortium(
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="One table per site; or 'site' and one table: points of that site."),
+        typer.Argument(
+            help="One table per site; or a verb (site, models, score, describe, app) and its files."
+        ),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
     target: Annotated[
@@ -63,6 +69,9 @@ def consortium(
         str | None, typer.Option(help='Files of points in place of tables: "*.json".')
     ] = None,
     peers: Annotated[str | None, typer.Option(help="Names of the other sites (site).")] = None,
+    models: Annotated[
+        str | None, typer.Option(help='Models of all sites (score): "*.models.json".')
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write a page (or, for 'site', the points).")
     ] = None,
@@ -72,13 +81,19 @@ def consortium(
     as_json: Json = False,
 ) -> None:
     """Plan how many rows each site brings, so that every site is served with confidence."""
-    from counterplay.contribution import plan_consortium
+    from counterplay.contribution import SitePoints, plan_consortium
 
     given = list(tables or [])
     measure: dict[str, Any] = {"model": model, "metric": metric, "budget": budget,
                                "progress": not as_json}  # fmt: skip
-    if given[:1] == ["site"]:
-        _site(given[1:], label, peers, out, drop or [], seed, measure)
+    if given and given[0] in VERBS:
+        VERBS[given[0]](
+            Given(
+                tables=given[1:], label=label, peers=peers, models=models, out=out, flower=flower,
+                rows=_numbers(cap, "cap"), drop=drop or [], model=model, metric=metric,
+                progress=not as_json, force=force, seed=seed,
+            )
+        )  # fmt: skip
         return
     settings: dict[str, Any] = {
         "confidence": confidence,
@@ -89,7 +104,7 @@ def consortium(
     if points is not None:
         if given:
             raise InvalidInputError("give tables or --points, not both")
-        plan = plan_consortium(_read_points(points), target, **settings)
+        plan = plan_consortium(SitePoints.from_json(*matching(points)), target, **settings)
     else:
         sites = _read(given, label, site_column, drop or [])
         plan = plan_consortium(sites, target, **settings, **measure)
@@ -149,15 +164,6 @@ def _split(path: str, column: str) -> dict[str, Any]:
     return {str(n): part.drop(columns=column) for n, part in known.groupby(column, sort=True)}
 
 
-def _read_points(pattern: str) -> SitePoints:
-    from counterplay.contribution import SitePoints
-
-    found = sorted(glob.glob(pattern))
-    if not found:
-        raise InvalidInputError(f"no file matches {shown(pattern, 60)}")
-    return SitePoints.from_json(*found)
-
-
 def _numbers(values: Sequence[str] | None, what: str) -> dict[str, float] | None:
     pairs: dict[str, float] = {}
     for text in values or []:
@@ -169,26 +175,3 @@ def _numbers(values: Sequence[str] | None, what: str) -> dict[str, float] | None
                 f"--{what} must be SITE=NUMBER, got {shown(text, 60)}"
             ) from None
     return pairs or None
-
-
-def _site(
-    tables: Sequence[str],
-    label: str | None,
-    peers: str | None,
-    out: Path | None,
-    drop: Sequence[str],
-    seed: int,
-    measure: dict[str, Any],
-) -> None:
-    """Measure one site's own curve and write its points: sizes and scores, no rows."""
-    from counterplay.contribution.sites.own_curve import own_points
-
-    if len(tables) != 1 or label is None or out is None:
-        raise InvalidInputError("a site needs one table, --label and --out: site north.csv ...")
-    names = [name.strip() for name in (peers or "").split(",") if name.strip()]
-    points = own_points(
-        tables[0], label, names, drop=drop, model=measure["model"], metric=measure["metric"],
-        progress=measure["progress"], random_state=seed,
-    )  # fmt: skip
-    points.to_json(out)
-    typer.echo(f"wrote {len(points.site)} points to {out}; no row is in it")

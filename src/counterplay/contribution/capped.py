@@ -269,7 +269,8 @@ def _envy_program(
 def left_alone(game: Capped) -> tuple[FloatArray, float]:
     """Where best responses settle, each limited by what the party owns; and the residual.
 
-    Gauss-Seidel from nothing, then damped: the map is continuous on a box, so a point exists.
+    Gauss-Seidel from nothing, then damped: the map is continuous on a box, so a point exists. Where
+    the answers go round in circles, a program with two binaries per party finds one.
     """
     best, residual = np.zeros(game.k), np.inf
     for damping in (1.0, 0.5, 0.1):
@@ -284,7 +285,45 @@ def left_alone(game: Capped) -> tuple[FloatArray, float]:
                 best, residual = n.copy(), found
             if residual <= 1e-9 * max(1.0, game.cap.max()):
                 return best, residual
-    return best, residual
+    n = _settled(game)
+    found = _residual(game, n)
+    return (n, found) if found < residual else (best, residual)
+
+
+def _settled(game: Capped) -> FloatArray:
+    """A fixed point of best responses, as a program: who brings nothing, some, or all.
+
+    ``a_i = 0`` brings nothing and may have more than it needs, ``b_i = 0`` brings all and may be
+    short; with both at 1 it has exactly what it needs.
+    """
+    k, eye, zero = game.k, sparse.identity(game.k), sparse.csr_array((game.k, game.k))
+    W = sparse.csr_array(game.W)
+    short = np.maximum(game.need - np.minimum(game.W, 0.0) @ game.cap, 0.0)
+    spare = np.maximum(game.room, 0.0)
+    rows = sparse.vstack(
+        [
+            sparse.hstack([-eye, sparse.diags(game.cap), zero]),  # n <= cap a
+            sparse.hstack([eye, zero, sparse.diags(game.cap)]),  # n >= cap (1 - b)
+            sparse.hstack([-W, -sparse.diags(spare), zero]),  # w.n <= N + spare (1 - a)
+            sparse.hstack([W, zero, -sparse.diags(short)]),  # w.n >= N - short (1 - b)
+        ]
+    )
+    low = np.concatenate([np.zeros(k), game.cap, -game.need - spare, game.need - short])
+    solved = minimize_integer(
+        np.concatenate([np.ones(k), np.zeros(2 * k)]),
+        rows=rows,
+        low=low,
+        integers=np.repeat([0, 1, 1], k),
+        bounds=(np.zeros(3 * k), np.concatenate([game.cap, np.ones(2 * k)])),
+        what="the program of sites that are left alone",
+    )
+    some, less = (np.round(solved.point[part : part + k]) == 1 for part in (k, 2 * k))
+    n = np.where(less, 0.0, game.cap)
+    free = some & less  # these have exactly what they need: a linear system
+    n[free] = np.linalg.lstsq(
+        game.W[np.ix_(free, free)], game.need[free] - game.W[free] @ n, rcond=None
+    )[0]
+    return np.clip(n, 0.0, game.cap)
 
 
 def _residual(game: Capped, n: FloatArray) -> float:

@@ -3,7 +3,8 @@
 ``plan_contributions`` picks among these solvers; call one yourself to get its proof (duals, bounds,
 residuals in ``certificate``), to compare methods, or to check a condition of a theorem on a game.
 ``defection_curve`` trains a federation in which one party holds data back; ``audit_margins`` reads
-the curves.
+the curves. Sites whose tables may not be pooled are measured by ``describe_site`` and
+``write_measuring_app``, or by ``fit_site_models`` and ``score_site_models``.
 """
 
 from counterplay.contribution.audit import (
@@ -76,6 +77,13 @@ from counterplay.contribution.pac import (
 )
 from counterplay.contribution.plan import GameReport, WhatIf
 from counterplay.contribution.sites.curves import SiteCurves
+from counterplay.contribution.sites.description import SiteDescription, describe_site
+from counterplay.contribution.sites.flower_project import write_measuring_app
+from counterplay.contribution.sites.model_exchange import (
+    SiteModels,
+    fit_site_models,
+    score_site_models,
+)
 from counterplay.contribution.sites.result import ConsortiumPlan, SitePlan
 from counterplay.contribution.social_optimum import socially_optimal_linear
 from counterplay.contribution.stable_linear import (
@@ -108,6 +116,8 @@ __all__ = [
     "Relaxation",
     "SearchResult",
     "SiteCurves",
+    "SiteDescription",
+    "SiteModels",
     "SitePlan",
     "StabilityReport",
     "Tolerances",
@@ -124,9 +134,11 @@ __all__ = [
     "coverage_potential",
     "default_defectors",
     "defection_curve",
+    "describe_site",
     "difficulty_scores",
     "envy_free_infimum",
     "equilibrium_boxes",
+    "fit_site_models",
     "hard_and_easy",
     "improve_envy_free",
     "integer_equilibrium_coverage",
@@ -148,6 +160,7 @@ __all__ = [
     "random_search",
     "sample_cycle",
     "samples_needed",
+    "score_site_models",
     "socially_optimal_linear",
     "solve_ncp",
     "split_indices",
@@ -155,4 +168,5 @@ __all__ = [
     "stable_linear_dynamics",
     "stable_linear_milp",
     "well_behaved_report",
+    "write_measuring_app",
 ]

@@ -6,7 +6,7 @@ types and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
@@ -103,6 +103,8 @@ class ReliableConfig(Record, frozen=True):
     running: bool
     """Whether a preference that was excluded once stays excluded."""
     columns: Columns | None = None
+    page: dict[str, Any] | None = None
+    """How the items are shown: names, units, texts; nothing of it enters a certificate."""
 
 
 class Asked(Record, frozen=True):
@@ -117,6 +119,8 @@ class Asked(Record, frozen=True):
     forecast: Chances
     then: Annotated[tuple[Chances, ...], Meta(max_length=4)] = ()
     repeat_of: Count | None = None
+    left: Count | None = None
+    """About how many questions were still to come: an estimate, told to the person."""
 
 
 class Chosen(Record, frozen=True):
@@ -124,6 +128,10 @@ class Chosen(Record, frozen=True):
 
     asked: Positive
     order: Order
+    answer: Literal["first", "second"] | None = None
+    """The same in words, for a choice between two."""
+    ms: Count | None = None
+    """Milliseconds from the question to the answer, as the page measured them."""
 
 
 class Unsaid(Record, frozen=True):
@@ -131,6 +139,7 @@ class Unsaid(Record, frozen=True):
 
     asked: Positive
     said: Literal["same", "cannot say"]
+    ms: Count | None = None
 
 
 class Volunteered(Record, frozen=True):
@@ -139,6 +148,15 @@ class Volunteered(Record, frozen=True):
     shown: Annotated[tuple[Shown, ...], Meta(min_length=2, max_length=2)]
     forecast: Annotated[tuple[Chance, ...], Meta(min_length=2, max_length=2)]
     order: Annotated[tuple[Count, ...], Meta(max_length=1)]
+
+
+class Worth(Record, frozen=True):
+    """What an item is worth to the person: posterior mean and 90 % band, an estimate."""
+
+    item: Count
+    mean: float
+    low: float
+    high: float
 
 
 class ReliableStated(Record, frozen=True):
@@ -156,6 +174,10 @@ class ReliableStated(Record, frozen=True):
     repeats: Count
     disagreements: Count
     refuted: bool
+    compared: tuple[Worth, ...] = ()
+    """The recommended item and the next ones; estimates, like the credible regret."""
+    weights: tuple[Annotated[tuple[float, float, float], Meta()], ...] = ()
+    """Posterior mean and 90 % band of each weight."""
 
 
 class LabelingConfig(Record, frozen=True):
@@ -205,6 +227,8 @@ class CampaignConfig(Record, frozen=True):
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     known: Annotated[tuple[tuple[Count, Count], ...], Many]
     withdrawn: Annotated[tuple[Count, ...], Many]
+    page: dict[str, Any] | None = None
+    """What people see of the items, and what the learner is made of; nothing rests on it here."""
 
 
 class CampaignTold(Record, frozen=True):
@@ -259,6 +283,72 @@ class GuardConfig(Record, frozen=True):
     reviews: Annotated[tuple[Positive, ...], Many]
 
 
+class LiveGuardConfig(Record, frozen=True):
+    """A guard behind an interface: models by name, the budget, and the seed of the draws."""
+
+    promise: Literal["live", "full"]
+    """Whether outcomes of the live model alone are seen, or those of all models."""
+    models: Annotated[tuple[Word, ...], Meta(min_length=2, max_length=1_000)]
+    horizon: Annotated[int, Meta(ge=1, le=10_000_000)]
+    rate: Fraction
+    burst: Nonnegative
+    champion: Count | None
+    safe: Count
+    purse: Nonnegative | None
+    max_delay: Annotated[int, Meta(ge=0, le=10_000_000)]
+    missing: Literal["ignore", "worst"]
+    policy: Literal["guaranteed", "adaptive"]
+    seed: Annotated[int, Meta(ge=0, le=2**62)]
+    reviews: Annotated[tuple[Positive, ...], Many] = ()
+    page: dict[str, Any] | None = None
+
+
+class LiveDecided(Record, frozen=True):
+    """``guard.decided``: who is live in a round, and the draw that says so."""
+
+    decision: Count
+    round: Count
+    epoch: Count
+    model: Count
+    mode: Literal["epoch", "stand-in", "safe", "void", "full"]
+    allowed: Annotated[tuple[Count, ...], Meta(max_length=1_000)]
+    probabilities: Annotated[tuple[Fraction, ...], Meta(max_length=1_000)] = ()
+    draw: Fraction | None = None
+
+
+class LiveOutcome(Record, frozen=True):
+    """``guard.outcome``: what became of a decision; nothing, if it will never be known."""
+
+    id: Word
+    decision: Count
+    model: Word
+    primary: Fraction | None = None
+    secondary: Fraction | None = None
+    missing: bool = False
+    all: Annotated[dict[Word, tuple[Fraction, Fraction]], Meta(max_length=1_000)] | None = None
+
+
+class LiveStated(Record, frozen=True):
+    """``guard.result``: what the guard has seen when the study was closed."""
+
+    rounds: Count
+    judged: Count
+    missing: Count
+    harm: tuple[Nonnegative, ...]
+    live_rounds: tuple[Count, ...]
+    switches: Count
+    largest_excess: Nonnegative
+    """Harm above the rate over the worst interval of judged rounds."""
+    harm_bound: Nonnegative | None
+
+
+class TakenDown(Record, frozen=True):
+    """``guard.taken_down``: somebody took a model out, and why."""
+
+    model: Count
+    reason: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
 class Decided(Record, frozen=True):
     """``guard.decided``: who is live in a round, and who may be."""
 
@@ -287,3 +377,22 @@ class GuardStated(Record, frozen=True):
     reviews: Count
     take_downs: Count
     harm_bound: Nonnegative | None
+
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class AuditRequested(Record, frozen=True):
+    """``audit.requested``: what was handed in, by name and hash."""
+
+    inputs: Annotated[dict[Word, Sha256], Meta(max_length=20)]
+    config: Annotated[str, Meta(max_length=1_000_000)] = ""
+
+
+class AuditFinished(Record, frozen=True):
+    """``audit.finished``: the record of the audit, its hash, and the files that were made."""
+
+    content_sha256: Sha256
+    record: dict[str, Any]
+    gates: Annotated[tuple[dict[str, Any], ...], Meta(max_length=10_000)]
+    artifacts: Annotated[dict[Word, Sha256], Meta(max_length=1_000)]

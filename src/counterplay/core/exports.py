@@ -34,7 +34,7 @@ from counterplay.core.records import (
 
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Salt = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
-KINDS = ("elicitation", "labeling", "campaign", "guard")
+KINDS = ("elicitation", "labeling", "campaign", "guard", "audit")
 START = "0" * 64
 """What the first event of a stream has for a previous hash."""
 LARGEST = 2**28
@@ -56,7 +56,7 @@ class StudyLine(Record, frozen=True):
     kind: Literal["counterplay-export"]
     version: Literal[1]
     study: Word
-    study_kind: Literal["elicitation", "labeling", "campaign", "guard"]
+    study_kind: Literal["elicitation", "labeling", "campaign", "guard", "audit"]
     config: dict[str, Any]
     config_hash: Hash
     library_version: Name
@@ -181,7 +181,7 @@ def plain_receipt(code: str) -> str:
 
 def write_export(
     study: str,
-    study_kind: Literal["elicitation", "labeling", "campaign", "guard"],
+    study_kind: Literal["elicitation", "labeling", "campaign", "guard", "audit"],
     config: Mapping[str, Any],
     chains: Iterable[EventChain],
 ) -> str:

@@ -237,14 +237,18 @@ def minimize_integer(
 
     objective = np.asarray(cost, dtype=np.float64)
     options = {"time_limit": time_limit, "mip_rel_gap": gap}
+    given = {key: value for key, value in options.items() if value is not None}
     with _SILENCE:
-        result = milp(
-            objective,
-            constraints=LinearConstraint(rows, low, high),
-            integrality=np.broadcast_to(np.asarray(integers), objective.shape),
-            bounds=Bounds(*bounds),
-            options={key: value for key, value in options.items() if value is not None},
-        )
+        for more in ({}, {"presolve": False}):
+            result = milp(
+                objective,
+                constraints=LinearConstraint(rows, low, high),
+                integrality=np.broadcast_to(np.asarray(integers), objective.shape),
+                bounds=Bounds(*bounds),
+                options=given | more,
+            )
+            if result.status in _STATUS:  # otherwise HiGHS gave up without an answer
+                break
     status = _checked(result, what, None, allow)
     x = None if result.x is None else np.asarray(result.x)
     value = float("nan") if result.fun is None else float(result.fun)

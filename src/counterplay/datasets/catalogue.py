@@ -369,6 +369,17 @@ _LOCAL_TABLES = (
         source=f"P. Cortez et al.; {_UCI}/dataset/186/wine+quality",
         licence=_CC_BY,
     ),
+    Entry(
+        name="elec2",
+        kind="table",
+        title="Elec2: 45,312 half hours of New South Wales' electricity market, 1996 to 1998.",
+        description="1 = the price rises against its mean of the last day; prices, demands and the "
+        "transfer to Victoria, in the order of time.",
+        forms=(Form(("elec2.csv",), tables.text(tables.elec2), 45_312),),
+        source="M. Harries, 1999; file elec.csv of "
+        "https://github.com/scikit-multiflow/streaming-datasets",
+        licence=_UNKNOWN,
+    ),
 )
 
 _FRAMES = (

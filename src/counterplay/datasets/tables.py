@@ -129,6 +129,11 @@ def bank_marketing(frame: pd.DataFrame) -> dict[str, Any]:
     return _task(frame, frame["y"] == "yes", drop=("y", "duration"))
 
 
+def elec2(frame: pd.DataFrame) -> dict[str, Any]:
+    """The price of electricity rises."""
+    return _task(frame, frame["class"] == 1, drop=("class",))
+
+
 def spambase(frame: pd.DataFrame) -> dict[str, Any]:
     """Wanted mail: senders want to be delivered."""
     return _task(frame, frame["spam"] == 0, drop=("spam",))

@@ -35,6 +35,7 @@ class Forecast:
         grid = np.repeat(np.log(prior / prior.sum() / len(TEMPERATURES)), len(TEMPERATURES))
         self.logs = np.tile(grid - np.log(len(weights)), (len(weights), 1))
         self._posterior: FloatArray | None = None
+        self._last: tuple[bytes, FloatArray] | None = None  # options and their table
 
     @property
     def posterior(self) -> FloatArray:
@@ -51,17 +52,15 @@ class Forecast:
 
     def predict(self, options: FloatArray) -> FloatArray:
         """Return the probability of each option being chosen; positive, with sum 1."""
-        table = _answers(self.weights, np.ascontiguousarray(options))
-        p = np.maximum(np.einsum("nga,ng->a", table, self.posterior), _LEAST)
-        return np.asarray(p / p.sum())
+        return self._mean(self._table(options))
 
     def update(self, options: FloatArray, chosen: int) -> float:
         """Take a choice; return the forecast that it had."""
-        table = _answers(self.weights, np.ascontiguousarray(options))
-        p = np.maximum(np.einsum("nga,ng->a", table, self.posterior), _LEAST)
+        table = self._table(options)
+        p = self._mean(table)
         self.logs = self.logs + np.log(np.maximum(table[:, :, chosen], 1e-300))
         self._posterior = None
-        return float(p[chosen] / p.sum())
+        return float(p[chosen])
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return ``n`` posterior draws: particle, lapse, temperature."""
@@ -70,6 +69,17 @@ class Forecast:
         who, how = np.divmod(at, len(LAPSES) * len(TEMPERATURES))
         lapse, temperature = np.divmod(how, len(TEMPERATURES))
         return who, LAPSES[lapse], TEMPERATURES[temperature]
+
+    def _table(self, options: FloatArray) -> FloatArray:
+        """Chances (N, G, m) of these options; an answer follows the forecast of the same ones."""
+        key = np.ascontiguousarray(options).tobytes()
+        if self._last is None or self._last[0] != key:
+            self._last = key, _answers(self.weights, np.ascontiguousarray(options))
+        return self._last[1]
+
+    def _mean(self, table: FloatArray) -> FloatArray:
+        p = np.maximum(self.posterior.ravel() @ table.reshape(-1, table.shape[2]), _LEAST)
+        return np.asarray(p / p.sum())
 
 
 def choice_chances(worth: FloatArray, lapse: FloatArray, temperature: FloatArray) -> FloatArray:

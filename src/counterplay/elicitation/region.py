@@ -195,7 +195,7 @@ def _level(g, delta):  # type: ignore[no-untyped-def]  # compiled by numba
     return 3
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _evidence(weights, differences, sizes, levels, delta, running):  # type: ignore[no-untyped-def]
     """Sum of the log factors of every preference; its largest prefix if ``running``."""
     n, k = weights.shape
@@ -347,7 +347,7 @@ def _violates(centre, items, order, count, item, r, mode, worst):  # type: ignor
     return excess > _ROUNDING
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _search(start, items, item, r, mode, answers, delta, limit, running, most):  # type: ignore[no-untyped-def]
     """Depth-first over cells; returns status, cells seen, number of witnesses, witnesses."""
     k = start.shape[2]

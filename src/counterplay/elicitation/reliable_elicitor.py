@@ -81,8 +81,8 @@ class ReliableElicitor(Session):
         Every so many questions an earlier clear one is asked again, to test the bound on errors;
         0: never.
     stop:
-        ``"reliable"``: at the certificate. ``"credible"``: at the posterior probability, which is
-        wrong in up to half of the runs when the prior is wrong. ``"exact"``: as
+        ``"reliable"``: at the certificate. ``"credible"``: at the posterior probability, if
+        prior and answer model are right: nothing is promised if they are not. ``"exact"``: as
         :class:`PolytopeElicitor`, if every answer is right.
     max_questions:
         Most questions, repeats included.

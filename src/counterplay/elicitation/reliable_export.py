@@ -74,19 +74,7 @@ def export_reliable(
             "an export needs a bound on wrong answers, errors=AtMost(...): what rests on the "
             "answer model cannot be recomputed from the answers alone"
         )
-    tested = result.errors_tested
-    stated = lines.ReliableStated(
-        item=result.item,
-        regret_certificate=result.regret_certificate,
-        rate=errors.rates[bound],
-        if_every_answer_is_right=result.if_every_answer_is_right,
-        credible_regret=min(1.0, result.credible_regret),
-        questions=result.n_queries,
-        cannot_say=result.cannot_say,
-        repeats=tested.n,
-        disagreements=tested.disagreements,
-        refuted=tested.refuted,
-    )
+    stated = stated_result(result, errors.rates[bound])
     chain.add("elicit.result", msgspec.to_builtins(stated), actor="counterplay")
     config = lines.ReliableConfig(
         promise="reliable",
@@ -97,12 +85,29 @@ def export_reliable(
         rates=tuple(map(float, errors.rates)),
         jnd=errors.jnd,
         running=errors.running,
-        columns=_columns(items),
+        columns=columns_of(items),
     )
     return write_export(study, "elicitation", msgspec.to_builtins(config), [chain])
 
 
-def _columns(items: ItemTable) -> lines.Columns | None:
+def stated_result(result: ReliableResult, rate: float) -> lines.ReliableStated:
+    """Return what a result states, ``rate`` being the bound on wrong answers in use."""
+    tested = result.errors_tested
+    return lines.ReliableStated(
+        item=result.item,
+        regret_certificate=result.regret_certificate,
+        rate=rate,
+        if_every_answer_is_right=result.if_every_answer_is_right,
+        credible_regret=min(1.0, result.credible_regret),
+        questions=result.n_queries,
+        cannot_say=result.cannot_say,
+        repeats=tested.n,
+        disagreements=tested.disagreements,
+        refuted=tested.refuted,
+    )
+
+
+def columns_of(items: ItemTable) -> lines.Columns | None:
     """Which columns and rows of the caller's table the items are."""
     catalogue = items.catalogue
     if catalogue is None:

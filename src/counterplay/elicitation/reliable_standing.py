@@ -97,8 +97,9 @@ def _notes(
         )
     if settings.stop == "credible":
         notes.append(
-            "stopped at the posterior probability: with a wrong prior that was wrong in 30 to 48 % "
-            "of simulated runs"
+            "stopped at the posterior probability, which holds if prior and answer model are "
+            "right: a wrong prior alone made 13 of 40 simulated stops false, 1 of 40 with its flat "
+            "fifth"
         )
     if not state.certifiable:
         notes.append(f"certificates go up to {MOST_DIMENSIONS} dimensions")

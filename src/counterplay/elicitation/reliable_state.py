@@ -30,7 +30,8 @@ UNANSWERED = 8
 """So many questions in a row without an answer end the questionnaire."""
 _CLOUD = 1000
 _JITTERED = 2000
-_COPIES = 20  # of each witness
+_THREATS = 600  # enough of them to see where the region still threatens
+_GROWTH = 5  # rounds of copies around known threats
 _CLEAR = 0.9
 _STEPS = 8
 _WIDEN = 0.02
@@ -240,19 +241,13 @@ class ReliableState:
                 member = status == regions.REFUTED  # one was found
             largest = float(own[inside].max(initial=0.0))
             danger = inside & (own > self.settings.target)
-            threats = Threats(cloud[danger], evidence[danger])
             if danger.any() or self.settings.stop != "reliable":
+                threats = self._grown(cloud[danger], region, item)
                 return View(item, number, threats, False, member, largest)
             found = self._certified(number, item, self.settings.target)
             certified = found.status == regions.CERTIFIED and member
-            return View(
-                item,
-                number,
-                self._around(found.witnesses, region, item),
-                certified,
-                member,
-                largest,
-            )
+            threats = self._grown(found.witnesses, region, item)
+            return View(item, number, threats, certified, member, largest)
         return View(item, None, nobody, False, False, 1.0)
 
     def _certified(self, number: int, item: int, regret: float) -> regions.Search:
@@ -276,15 +271,20 @@ class ReliableState:
         corners = start_cells(self.items.k, self.items.unknown).reshape(-1, self.items.k)
         return np.vstack([draws[:_CLOUD], self._jittered(draws[_CLOUD:], 0.2, rng), corners])
 
-    def _around(self, witnesses: FloatArray, region: Region, item: int) -> Threats:
-        """Threats near the witnesses of a search, which come in clusters."""
+    def _grown(self, known: FloatArray, region: Region, item: int) -> Threats:
+        """Threats around the known ones, which are few or come in clusters."""
         rng = np.random.default_rng(derive_seed(self.seed, "around", len(self.log)))
-        near = self._jittered(np.repeat(witnesses, _COPIES, axis=0), -0.5, rng)
-        cloud = np.vstack([witnesses, near])
-        own = regrets(cloud, self._with(item), ranged=self.items.ranged)[:, -1]
-        evidence = region.evidence(cloud)
-        danger = (evidence < region.limit) & (own > self.settings.target)
-        return Threats(cloud[danger], evidence[danger])
+        evidence = region.evidence(known)
+        for _ in range(_GROWTH if len(known) else 0):
+            if len(known) >= _THREATS:
+                break
+            near = self._jittered(known[rng.integers(len(known), size=_THREATS)], -0.3, rng)
+            own = regrets(near, self._with(item), ranged=self.items.ranged)[:, -1]
+            against = region.evidence(near)
+            danger = (against < region.limit) & (own > self.settings.target)
+            known = np.vstack([known, near[danger]])
+            evidence = np.append(evidence, against[danger])
+        return Threats(known, evidence)
 
     def _jittered(self, weights: FloatArray, most: float, rng: np.random.Generator) -> FloatArray:
         scale = 10 ** rng.uniform(-2, most, size=(len(weights), 1)) / self.items.k

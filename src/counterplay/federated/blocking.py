@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterplay.federated.history import counted
+from counterplay.federated.gauges import counted
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 
 SHORT = 1e-3  # of the plain step: below it a step counts as blocked

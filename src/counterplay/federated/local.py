@@ -24,7 +24,8 @@ from counterplay.core.validation import (
     shorten,
 )
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.federated.history import GOODBYE, FederationHistory
+from counterplay.federated.gauges import GOODBYE
+from counterplay.federated.history import FederationHistory
 from counterplay.federated.objective import Objective
 from counterplay.federated.replies import Fields, Trust, reason
 from counterplay.federated.reports import Rule

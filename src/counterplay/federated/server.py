@@ -24,22 +24,15 @@ from counterplay.errors import InvalidInputError
 from counterplay.federated.anchor import Anchor
 from counterplay.federated.blocking import Blocking
 from counterplay.federated.cuts import Cuts, Slack
-from counterplay.federated.history import (
-    GOODBYE,
-    FederationHistory,
-    PartyGauge,
-    RoundGauge,
-    Status,
-)
+from counterplay.federated.gauges import GOODBYE, PartyGauge, RoundGauge, Status
+from counterplay.federated.history import FederationHistory
+from counterplay.federated.inbox import NO_REPLY, Inbox, refuse
 from counterplay.federated.replies import (
     UNUSABLE,
     Answer,
     Fields,
     Trust,
     averaged_buffers,
-    read_answer,
-    reason,
-    too_long,
 )
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 from counterplay.federated.roster import Roster
@@ -47,7 +40,6 @@ from counterplay.federated.rules import FedAvg, MWFed, SafeStep
 from counterplay.federated.schedule import Schedule
 from counterplay.federated.stack import NumpyStack
 
-NO_REPLY = "no reply"
 PROVED, ESTIMATED, UPDATES = "proved (convex)", "curvature estimated", "updates only: none"
 CAPPED, NONE = "not proved (everybody was asked, steps are capped)", "none"
 NOBODY = (
@@ -116,8 +108,7 @@ class Coordinator:
         self._blocking = Blocking(rule, self.trust.veto)
         self._silent: set[int] = set()  # not protected because they do not answer
         self._anchor: Anchor | None = None
-        self._lengths: dict[int, float] = {}  # of the latest vectors, per local step
-        self._first: float | None = None  # usual length in the first round
+        self._inbox = Inbox(self.trust)
         self._steps: dict[int, int] = {}
         self._without_answer = 0
 
@@ -243,38 +234,13 @@ class Coordinator:
         self, w: FloatArray, replies: Mapping[int, Fields | str], asked: Collection[int], eta: float
     ) -> tuple[dict[int, Answer], dict[int, str]]:
         """Return usable answers by party, and why the other parties that were asked are absent."""
-        answers: dict[int, Answer] = {}
-        absent: dict[int, str] = {}
-        for node in asked:
-            reply = replies.get(node, NO_REPLY)
-            if isinstance(reply, str):
-                absent[node] = reply
-                continue
-            try:
-                answers[node] = read_answer(reply, w, eta, self.trust)
-            except Exception as error:  # a party may send anything; the others go on
-                absent[node] = UNUSABLE + reason(error)
-        refused = too_long(answers, self._usual(answers))
+        answers, absent = self._inbox.read(w, replies, asked, eta)
         if self.protects and answers:
             silent = all(math.isnan(answer.loss) for answer in answers.values())
             self._averaged = silent and not len(self.cuts)
             if not self._averaged:
-                refused |= self._too_little(answers)
-        for node, why in refused.items():
-            del answers[node]
-            absent[node] = UNUSABLE + why
+                refuse(self._too_little(answers), answers, absent)
         return answers, absent
-
-    def _usual(self, answers: Mapping[int, Answer]) -> float:
-        """The usual length of a vector: the larger of two medians, now and in the first round.
-
-        Late in a run most gradients vanish, and one that does not is no lie. In the first round the
-        smaller of the two middle lengths counts, so that one of two parties cannot set the measure.
-        """
-        if self._first is not None:
-            return max(_median(list(self._lengths.values())), self._first)
-        lengths = sorted(float(np.linalg.norm(a.gradient)) for a in answers.values())
-        return lengths[(len(lengths) - 1) // 2] if lengths else 0.0
 
     def _too_little(self, answers: Mapping[int, Answer]) -> dict[int, str]:
         """Answers that say too little for a rule that protects."""
@@ -295,9 +261,7 @@ class Coordinator:
             self.roster.introduce(node, answer.name)
             self.roster.present(node)
             self._silent.discard(node)
-            sent = answer.gradient if answer.update is None else answer.update
-            per_step = float(np.linalg.norm(sent)) / max(self._steps.get(node, 1), 1)
-            self._lengths[node] = per_step
+        self._inbox.keep(answers, self._steps)
         for node, why in absent.items():
             self.roster.introduce(node, None)
             if why == GOODBYE:
@@ -306,10 +270,8 @@ class Coordinator:
                 refused = why.startswith(UNUSABLE)
                 self.roster.absent(node, server_round, silent=why == NO_REPLY, refused=refused)
             if self.roster.gone(node):
-                self._lengths.pop(node, None)
                 self.cuts.drop(node)
-        if self._first is None and answers:
-            self._first = _median(list(self._lengths.values()))
+        self._inbox.close([node for node in absent if self.roster.gone(node)], answers)
 
     def _learn(self, server_round: int, w: FloatArray, answers: Mapping[int, Answer]) -> None:
         """Replace the cuts of those who answered; a loss below its bound refutes convexity."""
@@ -389,18 +351,8 @@ class Coordinator:
             updates=updates,
             loss_se=errors if errors.any() else None,
             steps=np.array([self._steps[node] for node in answers]) if self._steps else None,
-            influence=self._influence(answers),
+            influence=self._inbox.influence(answers),
         )
-
-    def _influence(self, answers: Mapping[int, Answer]) -> FloatArray | None:
-        """Shorten vectors beyond ``clip`` times the usual length of all who remain."""
-        if self.trust.clip is None:
-            return None
-        lengths = np.array([self._lengths[node] for node in answers])
-        limit = self.trust.clip * self._usual({})
-        if limit == 0.0 or (lengths <= limit).all():  # no measure, or nobody is too loud
-            return None
-        return np.asarray(limit / np.maximum(lengths, limit))
 
     def _verdict(self, w: FloatArray, decision: Decision, connected: Collection[int]) -> Status:
         """The rule's status; it is not done before everybody has answered at this very model."""
@@ -457,7 +409,3 @@ class Coordinator:
         if math.isnan(answer.threshold) and self.threshold is not None:
             return self.threshold
         return answer.threshold
-
-
-def _median(lengths: list[float]) -> float:
-    return sorted(lengths)[len(lengths) // 2] if lengths else 0.0

@@ -34,6 +34,7 @@ from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.invariance.advice import SymmetryAdvice, VerdictName
 from counterplay.invariance.advisor_families import (
     CANDIDATES,
+    COPIES,
     FAMILIES,
     TWINS,
     Maker,
@@ -381,11 +382,12 @@ def _advise(
 
 def _row(race: Race, name: str) -> tuple[str, float, float, bool, str, float]:
     twins = [twin for twin in TWINS.get(name, ()) if twin in race.candidates]
-    if name == "augment" and "plain" in race.candidates:
+    if name in COPIES and "plain" in race.candidates:
         twins = ["plain"]
     worst = max(twins, key=lambda twin: race.p_value(name, twin), default="")
     p = race.p_value(name, worst) if worst else 1.0
-    seen = float((~np.isnan(race.losses[name])).mean())
+    losses = race.losses[name]
+    seen = float((~np.isnan(losses)).mean()) if losses.size else 0.0
     return name, race.mean(name), seen, name in race.living, worst, p
 
 
@@ -410,15 +412,22 @@ def _verdict(race: Race, chosen: str) -> tuple[VerdictName, str]:
             "use invariant learner",
             f"{chosen} beats the same model without it: {why}. {setting}",
         )
-    better = worse = 1.0
-    if "augment" in race.candidates:
-        better, worse = race.p_value("augment", "plain"), race.p_value("plain", "augment")
+    better, worse = _copies_against_plain(race)
     if better <= _LEVEL:
         return "augment", f"Copies lower the error of the same model (Thms. 11.1, 11.3). {setting}"
-    symmetric = chosen in TWINS or chosen == "augment"
+    symmetric = chosen in TWINS or chosen in COPIES
     if worse <= _LEVEL and not symmetric:
         return "do not augment", f"Copies raise the error of the same model (Thm. 11.5). {setting}"
     return "no difference", f"These data show no difference within one model. {setting}"
+
+
+def _copies_against_plain(race: Race) -> tuple[float, float]:
+    """P-values of "copies are better" and "copies are worse"; weights of copies are a choice."""
+    tried = [c for c in COPIES if c in race.candidates]
+    if not tried:
+        return 1.0, 1.0
+    better = min(1.0, len(tried) * min(race.p_value(c, "plain") for c in tried))
+    return better, max(race.p_value("plain", c) for c in tried)
 
 
 def _setting(race: Race) -> str:

@@ -18,6 +18,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
@@ -37,6 +38,7 @@ from counterplay.invariance.transformations import MOST_NUMBERS, TransformationS
 FAMILIES: dict[str, tuple[str, ...]] = {
     "plain": ("plain", "vote"),
     "augment": ("augment", "augment+vote"),
+    "augment, by points": ("augment, by points",),
     "canonical": ("canonical",),
     "smallest": ("smallest",),
     "features": ("features",),
@@ -46,15 +48,19 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "features, no symmetry": ("features, no symmetry",),
 }
 CANDIDATES: tuple[str, ...] = tuple(name for names in FAMILIES.values() for name in names)
+# Copies with weight one each, or with the weight of their row shared among them.
+COPIES = ("augment", "augment, by points")
 # Which candidates use the symmetry, and what the same model does without it and on stacked copies.
 TWINS: dict[str, tuple[str, ...]] = {
-    "vote": ("plain", "augment"),
-    "augment+vote": ("plain", "augment"),
-    "canonical": ("plain", "augment"),
-    "smallest": ("plain", "augment"),
+    "vote": ("plain", *COPIES),
+    "augment+vote": ("plain", *COPIES),
+    "canonical": ("plain", *COPIES),
+    "smallest": ("plain", *COPIES),
     "features": ("features, no symmetry",),
     "kernel": ("kernel, no symmetry", "kernel, augmented"),
 }
+# Parameters that weigh a penalty against the losses: copies then weaken it, unless they share.
+_PENALTIES = {"C", "alpha", "penalty", "l2_regularization", "reg_alpha", "reg_lambda"}
 MOST_KERNEL_ROWS = 6000
 
 
@@ -109,8 +115,9 @@ class Maker:
         more: Any = {"n_images": self.n_images, "random_state": self.seed}
         if family == "plain":
             return base
-        if family == "augment":
-            return augmented(base, group, **more)
+        if family in COPIES:
+            weighting: Any = "copies" if family == "augment" else "points"
+            return augmented(base, group, weighting, **more)
         if family in ("canonical", "smallest"):
             form: Any = "aligned" if family == "canonical" else "smallest"
             if self.regression:
@@ -128,6 +135,7 @@ class Maker:
         order = int(self.group.order) if listed else self.n_images + 1
         whole = not sparse.issparse(rows) and not np.isnan(rows).any()
         reasons = {
+            "augment, by points": "" if self._penalised() else "no penalty",
             "canonical": _why(orbits, listed, whole),
             "smallest": _why(orbits, True, True),
             "features": _why(orbits, True, whole),
@@ -137,7 +145,14 @@ class Maker:
             "kernel, augmented": self._no_kernel(n, order, 1) or _why(orbits, listed, whole),
         }
         kept = [family for family in FAMILIES if not reasons.get(family)]
-        return kept, [f"{name}: {why}" for name, why in reasons.items() if why]
+        told = {name: why for name, why in reasons.items() if why and name not in COPIES}
+        return kept, [f"{name}: {why}" for name, why in told.items()]
+
+    def _penalised(self) -> bool:
+        """Whether the weight of copies matters: a penalty, and a fit that takes weights."""
+        return has_fit_parameter(self.estimator, "sample_weight") and bool(
+            _PENALTIES & set(self.estimator.get_params())
+        )
 
     def _no_kernel(self, n: int, copies: int, images: int) -> str:
         if self.regression:

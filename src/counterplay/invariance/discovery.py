@@ -29,6 +29,7 @@ from counterplay.invariance.embedding import KINDS, Kind
 from counterplay.invariance.images import Form, group_for
 from counterplay.invariance.label_test import LabelTest
 from counterplay.invariance.naturalness import naturalness
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
 from counterplay.invariance.symmetry import (
     NOTHING,
     Question,
@@ -42,7 +43,6 @@ from counterplay.invariance.symmetry_library import Library, column_candidates, 
 from counterplay.invariance.table_rows import TableRows
 from counterplay.invariance.texts import token_order_question
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup
 from counterplay.tables import Table
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _candidates(
         table = Table.of(rows)
         form = Form.of(table)
         found = library(kind, table.width, form.shape if shape is None else shape)
-    form = Form.of(Table.of(rows))
+    form = Form.of(Table.of(rows)) if read is None else Form(rows.shape[1], read.names)
     for name, group in (more or {}).items():
         if not isinstance(name, str):
             raise InvalidInputError(f"names of candidates must be texts, got {shorten(name, 60)}")

@@ -14,8 +14,9 @@ import numpy as np
 from counterplay.core.validation import FloatArray, IntArray, array_fault, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.images import Form
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup, SymmetricGroup
 
 Kind = Literal["auto", "image", "board", "sequence", "set", "graph", "text", "table"]
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
+from counterplay.invariance.augmenting import MAX_BYTES, AugmentingPredictor, Blocks
 from counterplay.invariance.images import Rows, orbit_keys, stacked, voting_images
 from counterplay.invariance.model import resolve_conflicts
 from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
@@ -136,7 +137,7 @@ class ErmInvClassifier(OrbitClassifier):
         return proba
 
 
-class AugmentedClassifier(OrbitClassifier):
+class AugmentedClassifier(OrbitClassifier, AugmentingPredictor):
     """Data augmentation: fit the classifier on all transformed copies of the sample.
 
     The default fits exactly what the loop ``np.concatenate([g(X) for g in group])`` fits: one copy
@@ -158,6 +159,14 @@ class AugmentedClassifier(OrbitClassifier):
         For groups too large to list: number of random copies besides the point itself.
     random_state:
         Seed of the copies.
+    blocks:
+        "auto": copies that would need more than ``max_bytes`` are streamed through ``partial_fit``
+        where the estimator has it; where it has not, some random copies of every row are used, with
+        a warning. "always" streams, "never" makes all copies at once.
+    epochs:
+        How often every copy is streamed.
+    max_bytes:
+        Memory of the copies at most.
 
     Notes
     -----
@@ -180,18 +189,23 @@ class AugmentedClassifier(OrbitClassifier):
         weighting: Literal["copies", "points"] = "copies",
         n_images: int = 8,
         random_state: RandomState = None,
+        blocks: Blocks = "auto",
+        epochs: int = 1,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.estimator = estimator
         self.group = group
         self.weighting = weighting
         self.n_images = n_images
         self.random_state = random_state
+        self.blocks = blocks
+        self.epochs = epochs
+        self.max_bytes = max_bytes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedClassifier:
         """Fit on the augmented sample; every copy has the weight of its row."""
-        check_choice(self.weighting, "weighting", ("copies", "points"))
         rows, codes, _, weights = self._start(X, y, sample_weight)
-        self.n_copies_ = self._fit_copies(rows, codes, weights)
+        self.n_copies_ = self._fit_augmented(rows, codes, weights)
         return self
 
 

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,15 +34,12 @@ from counterplay.invariance.errors import (
 )
 from counterplay.invariance.graph_relabelling import GraphRelabelling
 from counterplay.invariance.motions import PlaneMotions, TurnedImages
+from counterplay.invariance.named_columns import ColumnsByName
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import TransformationSet
 from counterplay.invariance.validity import ValidityReport, check_validity
-from counterplay.invariance.vector_groups import (
-    CoordinatePermutationGroup,
-    MatrixGroup,
-    SignFlipGroup,
-    SymmetricGroup,
-    VectorGroup,
-)
+from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup, VectorGroup
 
 __all__ = [
     "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
@@ -248,10 +245,23 @@ def reverse_complement(length: int) -> CoordinatePermutationGroup:
     return _of_kind(CoordinatePermutationGroup(both), "sequence")
 
 
-@checked
+@overload
 def column_permutations(
     n_features: int, blocks: Sequence[Sequence[int]] | None = None
-) -> CoordinatePermutationGroup:
+) -> CoordinatePermutationGroup: ...
+
+
+@overload
+def column_permutations(*, columns: Sequence[str] | Sequence[Sequence[str]]) -> ColumnsByName: ...
+
+
+@checked
+def column_permutations(
+    n_features: int | None = None,
+    blocks: Sequence[Sequence[int]] | None = None,
+    *,
+    columns: Any = None,
+) -> CoordinatePermutationGroup | ColumnsByName:
     """Permute interchangeable columns of a table.
 
     Parameters
@@ -261,12 +271,21 @@ def column_permutations(
     blocks:
         Lists of columns of equal length: the blocks as a whole are interchangeable, such as the
         measurements of the left and of the right eye. Default: all single columns.
+    columns:
+        Instead of numbers: names of interchangeable columns, or lists of names (blocks). They are
+        looked up in the frame that an estimator, a test or the advisor is given.
 
     Examples
     --------
     >>> column_permutations(5, blocks=[[0, 1], [2, 3]]).canonical([[7, 8, 1, 2, 0]])
     array([[1., 2., 7., 8., 0.]])
+    >>> column_permutations(columns=["left", "right"])
+    ColumnsByName(blocks=(('left',), ('right',)))
     """
+    if columns is not None:
+        if n_features is not None or blocks is not None:
+            raise ShapeError("give columns by name, or n_features and blocks by number, not both")
+        return ColumnsByName.of(columns)
     p = check_int(n_features, "n_features", low=1, high=_MOST_COORDINATES)
     parts = [[j] for j in range(p)] if blocks is None else _column_sets(blocks, p, "blocks")
     used = [j for part in parts for j in part]

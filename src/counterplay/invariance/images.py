@@ -23,6 +23,8 @@ from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_size, shorten
 from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.named_columns import ColumnsByName
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import (
     MOST_NUMBERS,
     TransformationSet,
@@ -30,7 +32,6 @@ from counterplay.invariance.transformations import (
     byte_keys,
     number_keys,
 )
-from counterplay.invariance.vector_groups import SymmetricGroup
 from counterplay.tables import Table
 from counterplay.tables.cells import shown
 from counterplay.tables.labels import as_labels
@@ -117,7 +118,11 @@ def as_group(group: Any, n_features: int) -> TransformationSet:
 
 
 def group_for(group: Any, form: Form) -> TransformationSet:
-    """Return the set of transformations for rows of this form."""
+    """Return the set of transformations for rows of this form; named columns are looked up."""
+    if isinstance(group, ColumnsByName):
+        from counterplay.invariance.groups import column_permutations
+
+        return column_permutations(form.width, group.places(form.names))
     found = as_group(group, form.width)
     if isinstance(found, SymmetricGroup) and found.shape is None and form.shape is not None:
         return SymmetricGroup(found.axis, form.shape)
@@ -248,7 +253,7 @@ def copies_of(
 def augmented_sample(
     X: Any,
     y: Any,
-    group: TransformationSet,
+    group: TransformationSet | ColumnsByName,
     n_images: int = 8,
     random_state: RandomState = None,
     *,

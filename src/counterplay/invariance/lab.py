@@ -70,6 +70,8 @@ from counterplay.invariance.one_inclusion import (
     OneInclusionRelaxed,
 )
 from counterplay.invariance.orbit_only import MuResult, OrbitOnlyOptimal, mu, mu_of
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.symmetry_check import SymmetryCheck
 from counterplay.invariance.theory_lab import TheoryReport, theory_lab
 from counterplay.invariance.transformations import (
@@ -78,12 +80,7 @@ from counterplay.invariance.transformations import (
     TransformationSet,
     TrivialGroup,
 )
-from counterplay.invariance.vector_groups import (
-    CoordinatePermutationGroup,
-    MatrixGroup,
-    SignFlipGroup,
-    SymmetricGroup,
-)
+from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup
 
 __all__ = [
     "DA",

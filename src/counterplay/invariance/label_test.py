@@ -51,6 +51,8 @@ class Repeat:
     scale: float = 1.0
     conflicts: Counter[tuple[int, int]] = field(default_factory=Counter)
     elements: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    pick: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows compared
+    labels: tuple[tuple[Any, Any], ...] = ()  # of i and j, far pass
 
     @property
     def p_value(self) -> float:
@@ -225,23 +227,26 @@ def label_test(
         if len(pick) < 3:
             break
         geo = geometry(features[pick], k) if whole is None else whole
-        repeats.append(_repeat(geo, y[pick], *move(pick, stream), stream, hook))
+        repeats.append(_repeat(geo, y, pick, *move(pick, stream), stream, hook))
     return LabelTest(tuple(repeats) or (_nothing(),))
 
 
 def _repeat(
     geo: Geometry,
-    y: Any,
+    labels: Any,
+    pick: IntArray,
     moved: FloatArray,
     element: IntArray,
     rng: np.random.Generator,
     hook: Callable[[Tuples], None] | None,
 ) -> Repeat:
+    y = labels[pick]
     usable = (moved != geo.features).any(axis=1)
     lands = landing(geo, moved)
     passes = []
     for far in (True, False):
-        passes.append(match(geo, lands, usable, rng.random(len(y)) < 0.5, far=far))
+        coins = rng.random(len(y)) < 0.5
+        passes.append(match(geo, moved, lands, usable, coins, far=far))
         if hook is not None:
             hook(passes[-1])
     loss, scale = _loss(y)
@@ -249,10 +254,12 @@ def _repeat(
         (t, loss(t.i, t.j), np.where(t.q >= 0, loss(t.c, t.q), 0.0)) for t in passes
     )
     own, other = y[far_pass.i], y[far_pass.j]
-    clash = Counter(zip(own[across > 0].tolist(), other[across > 0].tolist()))
+    both = tuple(zip(own.tolist(), other.tolist()))
+    clash = Counter(pair for pair, differs in zip(both, across > 0) if differs)
     return Repeat(
         far_pass, near_pass, across, natural, near_across, near_natural,
         testable(geo, lands, usable), float((~usable).mean()), scale, clash, element[far_pass.i],
+        pick, both,
     )  # fmt: skip
 
 

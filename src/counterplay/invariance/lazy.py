@@ -21,9 +21,9 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.images import Form, group_for, numbers_for
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
 from counterplay.invariance.random_images import random_images
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup
 from counterplay.tables import Table
 from counterplay.tables.labels import label_values
 
@@ -105,11 +105,25 @@ def _blocks(
         order: IntArray = rng.permutation(n) if shuffle else np.arange(n)
         start = rng.integers(passes, size=n) if shuffle else np.zeros(n, dtype=np.int64)
         for first in range(0, n * passes, size):
-            place = np.arange(first, min(first + size, n * passes))
-            rows = order[place % n]
-            element = (start[rows] + place // n) % passes
+            rows, element = _pairs(order, start, passes, first, size)
             copies = _images(table, rows, group, element if listed else None, form, rng)
             yield copies, labels[rows], weights[rows] / passes
+
+
+def _pairs(
+    order: IntArray, start: IntArray, passes: int, first: int, size: int
+) -> tuple[IntArray, IntArray]:
+    """Rows and elements number ``first``, ``first + 1``, ...: pass by pass in the order of rows."""
+    n = len(order)
+    rows, elements = [], []
+    last = min(first + size, n * passes)
+    while first < last:
+        number, place = divmod(first, n)
+        part = order[place : place + last - first]
+        rows.append(part)
+        elements.append((start[part] + number) % passes)
+        first += len(part)
+    return np.concatenate(rows), np.concatenate(elements)
 
 
 def _images(

@@ -18,13 +18,10 @@ from counterplay.core.validation import check_float_array
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import bounds
 from counterplay.invariance.embedding import column_orbits
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import TransformationSet, TrivialGroup
-from counterplay.invariance.vector_groups import (
-    CoordinatePermutationGroup,
-    MatrixGroup,
-    SignFlipGroup,
-    SymmetricGroup,
-)
+from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup
 
 _LINEAR = {
     "LogisticRegression", "LogisticRegressionCV", "LinearSVC", "RidgeClassifier",

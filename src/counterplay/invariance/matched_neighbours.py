@@ -19,21 +19,26 @@ from counterplay.errors import InvalidInputError
 
 _BLOCK = 256  # rows whose distances to all others are held at once
 _REACH = 1.15  # a comparison pair is at most this much farther apart than the tuple
-_SLACK = 1e-10  # of product-form distances, relative to squared norms
+_LISTED = 128  # neighbours listed per row beyond the ball; farther ones are looked up when needed
+_UNIT = 2.0**-24  # rounding of single precision
 
 
 @dataclass(frozen=True)
 class Near:
-    """For every row the rows close to it, nearest first; ``starts`` as in a sparse matrix."""
+    """For every row the rows close to it, nearest first; ``starts`` as in a sparse matrix.
+
+    The list of a row is complete up to distance ``whole``; rows beyond it may be missing.
+    """
 
     starts: IntArray
     rows: IntArray
     distances: FloatArray
+    whole: FloatArray
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Neighbours of natural rows: those within reach of the ball, and the radius of the ball."""
+    """Neighbours of natural rows, and the radius of the ball around each."""
 
     features: FloatArray
     near: Near
@@ -61,33 +66,45 @@ def geometry(features: FloatArray, k: int) -> Geometry:
     """Natural neighbourhoods of rows; ``k`` is at most the number of rows minus one."""
     n = len(features)
     size = min(k, n - 1)
+    products = _Products.of(features)
+    most = min(size + _LISTED, n - 1)
     parts, balls = [], []
     for start in range(0, n, _BLOCK):
         rows = features[start : start + _BLOCK]
-        squared, slack = _squared(rows, features)
-        squared[np.arange(len(rows)), np.arange(start, start + len(rows))] = np.inf
-        kth = np.partition(squared, size - 1, axis=1)[:, size - 1]
-        limit = _REACH**2 * (kth + slack) + slack
-        near = _kept(rows, features, squared, limit, start)
-        ball = near.distances[near.starts[:-1] + size - 1]
+        squared, slack = products.squared(rows, start)
+        parted = np.partition(squared, [size - 1, most - 1], axis=1)
+        reach = _REACH**2 * (parted[:, size - 1] + slack) + slack
+        near = _listed(rows, features, squared, slack, reach, parted[:, most - 1])
         parts.append(near)
-        balls.append(ball)
+        balls.append(near.distances[near.starts[:-1] + size - 1])
     return Geometry(features, _joined(parts), np.concatenate(balls))
 
 
 def landing(geo: Geometry, moved: FloatArray) -> Near:
     """Rows within the ball of row i around the transformed row g x_i, row i itself left out."""
+    products = _Products.of(geo.features)
+    most = min(_LISTED, len(moved) - 1)
     parts = []
     for start in range(0, len(moved), _BLOCK):
         rows = moved[start : start + _BLOCK]
-        squared, slack = _squared(rows, geo.features)
-        squared[np.arange(len(rows)), np.arange(start, start + len(rows))] = np.inf
-        limit = (geo.ball[start : start + len(rows)] ** 2) * (1 + _SLACK) + slack
-        parts.append(_kept(rows, geo.features, squared, limit, start))
+        squared, slack = products.squared(rows, start)
+        reach = geo.ball[start : start + len(rows)] ** 2 + slack
+        last = np.full(len(rows), np.inf)
+        many = (squared <= reach[:, None]).sum(axis=1) > most
+        last[many] = np.partition(squared[many], most - 1, axis=1)[:, most - 1]
+        parts.append(_listed(rows, geo.features, squared, slack, reach, last))
     return _joined(parts)
 
 
-def match(geo: Geometry, lands: Near, usable: BoolArray, coins: BoolArray, *, far: bool) -> Tuples:
+def match(
+    geo: Geometry,
+    moved: FloatArray,
+    lands: Near,
+    usable: BoolArray,
+    coins: BoolArray,
+    *,
+    far: bool,
+) -> Tuples:
     """Disjoint tuples, greedily from the closest landing on; ``usable`` rows are moved by g."""
     first = np.full(len(usable), np.inf)
     some = np.diff(lands.starts) > 0
@@ -95,8 +112,8 @@ def match(geo: Geometry, lands: Near, usable: BoolArray, coins: BoolArray, *, fa
     order = np.argsort(first, kind="stable")
     order = order[np.isfinite(first[order]) & usable[order]]
     found = _match(
-        order, lands.starts, lands.rows, lands.distances, geo.near.starts, geo.near.rows,
-        geo.near.distances, geo.ball, coins, far,
+        order, geo.features, moved, (lands.starts, lands.rows, lands.distances, lands.whole),
+        (geo.near.starts, geo.near.rows, geo.near.distances, geo.near.whole), geo.ball, coins, far,
     )  # fmt: skip
     return Tuples(*found)
 
@@ -109,24 +126,62 @@ def testable(geo: Geometry, lands: Near, usable: BoolArray) -> float:
     return float(good.sum() / max(usable.sum(), 1))
 
 
-def _squared(rows: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Squared distances by products, and how far they may be off, per row."""
-    if not max(np.abs(rows).max(initial=0.0), np.abs(others).max(initial=0.0)) < 1e150:
-        raise InvalidInputError("distances of such large numbers overflow; scale the columns")
-    own, theirs = (rows**2).sum(axis=1), (others**2).sum(axis=1)
-    squared = own[:, None] + theirs[None, :] - 2.0 * rows @ others.T
-    return squared, _SLACK * (own + theirs.max(initial=0.0))
+@dataclass(frozen=True)
+class _Products:
+    """Squared distances to all rows by products in single precision, and how far off they are.
+
+    They only decide which distances are computed again by differences, so that equal rows are at
+    distance 0 and nothing depends on the rounding of products.
+    """
+
+    centre: FloatArray
+    unit: float
+    single: Any  # centred rows in single precision, as columns
+    norms: FloatArray
+
+    @staticmethod
+    def of(features: FloatArray) -> _Products:
+        """Centred rows, scaled so that squares neither overflow nor vanish together."""
+        most = np.abs(features).max(initial=0.0)
+        if not most < 1e150:
+            raise InvalidInputError("distances of such large numbers overflow; scale the columns")
+        centre = features.mean(axis=0)
+        own = features - centre
+        unit = float(np.abs(own).max(initial=0.0)) or 1.0
+        own /= unit
+        return _Products(centre, unit, own.astype(np.float32).T.copy(), (own**2).sum(axis=1))
+
+    def squared(self, rows: FloatArray, start: int) -> tuple[FloatArray, FloatArray]:
+        """Distances of rows ``start``, ``start + 1``, ... (own ones infinite), and their slack."""
+        if not np.abs(rows).max(initial=0.0) < 1e150:
+            raise InvalidInputError("distances of such large numbers overflow; scale the columns")
+        with np.errstate(over="ignore", invalid="ignore"):  # too far away to be listed
+            return self._squared((rows - self.centre) / self.unit, start)
+
+    def _squared(self, own: FloatArray, start: int) -> tuple[FloatArray, FloatArray]:
+        norms = (own**2).sum(axis=1)
+        # Entries and sums of p products are each off by at most a unit of rounding.
+        slack = 1.01 * (len(self.centre) + 8) * _UNIT * (norms + self.norms.max(initial=0.0))
+        single = np.clip(own, -1e18, 1e18).astype(np.float32)  # squares of single precision
+        products = single @ self.single
+        squared = (norms[:, None] + self.norms[None, :] - 2.0 * products) * self.unit**2
+        squared[np.arange(len(own)), np.arange(start, start + len(own))] = np.inf
+        return squared, slack * self.unit**2
 
 
-def _kept(
-    rows: FloatArray, others: FloatArray, squared: FloatArray, limit: FloatArray, start: int
+def _listed(
+    rows: FloatArray,
+    others: FloatArray,
+    squared: FloatArray,
+    slack: FloatArray,
+    reach: FloatArray,
+    last: FloatArray,
 ) -> Near:
-    """Entries below the limit, computed again by differences: equal rows have distance 0."""
-    i, j = np.nonzero(squared <= limit[:, None])
-    distances = _by_differences(rows, others, i, j)
-    order = np.lexsort((j, distances, i))
-    starts = np.searchsorted(i[order], np.arange(len(rows) + 1))
-    return Near(starts.astype(np.int64), j[order].astype(np.int64), distances[order])
+    """Entries up to ``reach``, but not many more than those up to ``last``; exact distances."""
+    limit = np.minimum(reach, last + 2 * slack)
+    whole = np.where(limit < reach, np.sqrt(np.maximum(limit - slack, 0.0)), np.inf)
+    starts, found, distances = _exact(rows, others, squared, limit)
+    return Near(starts, found, distances, whole)
 
 
 def _joined(parts: list[Near]) -> Near:
@@ -137,25 +192,78 @@ def _joined(parts: list[Near]) -> Near:
         np.concatenate(starts),
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.distances for part in parts]),
+        np.concatenate([part.whole for part in parts]),
     )
 
 
 @njit(cache=True)
-def _by_differences(rows, others, i, j):  # type: ignore[no-untyped-def]  # compiled by numba
-    # i and j are positions of entries of a (rows, others) matrix, so every index is inside.
-    out = np.empty(len(i))
-    for e in range(len(i)):
-        total = 0.0
-        for f in range(rows.shape[1]):
-            gap = rows[i[e], f] - others[j[e], f]
-            total += gap * gap
-        out[e] = np.sqrt(total)
-    return out
+def _distance(a, b):  # type: ignore[no-untyped-def]  # compiled by numba
+    total = 0.0
+    for f in range(len(a)):
+        gap = a[f] - b[f]
+        total += gap * gap
+    return np.sqrt(total)
+
+
+@njit(cache=True)
+def _exact(rows, others, squared, limit):  # type: ignore[no-untyped-def]  # compiled by numba
+    # How many entries every row keeps.
+    n = len(rows)
+    starts = np.zeros(n + 1, dtype=np.int64)
+    for i in range(n):
+        kept = 0
+        for j in range(len(others)):
+            kept += squared[i, j] <= limit[i]
+        starts[i + 1] = starts[i] + kept
+    found = np.empty(starts[n], dtype=np.int64)
+    distances = np.empty(starts[n])
+    for i in range(n):
+        # Their distances by differences, in the order of rows.
+        e = starts[i]
+        for j in range(len(others)):
+            if squared[i, j] <= limit[i]:
+                found[e] = j
+                distances[e] = _distance(rows[i], others[j])
+                e += 1
+        # Nearest first; a stable sort leaves equal distances in the order of rows.
+        part = slice(starts[i], starts[i + 1])
+        order = np.argsort(distances[part], kind="mergesort")
+        found[part] = found[part][order]
+        distances[part] = distances[part][order]
+    return starts, found, distances
+
+
+@njit(cache=True)
+def _looked_up(point, features, used, i, j, least):  # type: ignore[no-untyped-def]  # compiled
+    # The nearest unused row other than i and j at distance ``least`` or more, among all rows.
+    best, where = np.inf, -1
+    for r in range(len(features)):
+        if used[r] or r in (i, j):
+            continue
+        d = _distance(point, features[r])
+        if least <= d < best:
+            best, where = d, r
+    return where, best
+
+
+@njit(cache=True)
+def _nearest(point, features, near, c, used, i, j, least):  # type: ignore[no-untyped-def]
+    # As _looked_up, from the list of row c as far as it is complete.
+    starts, rows, distances, whole = near
+    for e in range(starts[c], starts[c + 1]):
+        if distances[e] >= whole[c]:
+            break
+        r = rows[e]
+        if distances[e] >= least and not used[r] and r not in (i, j):
+            return r, distances[e]
+    if whole[c] == np.inf:
+        return -1, np.inf
+    return _looked_up(point, features, used, i, j, least)
 
 
 @njit(cache=True)
 def _match(  # type: ignore[no-untyped-def]  # compiled by numba
-    order, lands_at, lands, lands_d, near_at, near, near_d, ball, coins, far
+    order, features, moved, lands, near, ball, coins, far
 ):
     n = len(ball)
     used = np.zeros(n, dtype=np.bool_)
@@ -166,35 +274,19 @@ def _match(  # type: ignore[no-untyped-def]  # compiled by numba
         if used[i]:
             continue
         # The nearest row to g x_i that no tuple has used.
-        e = lands_at[i]
-        while e < lands_at[i + 1] and used[lands[e]]:
-            e += 1
-        if e == lands_at[i + 1]:
-            continue
-        j, d = lands[e], lands_d[e]
+        j, d = _nearest(moved[i], features, lands, i, used, i, i, 0.0)
         # As close as natural neighbours are, seen from both ends.
-        if d > ball[i] or d > ball[j]:
+        if j < 0 or d > ball[i] or d > ball[j]:
             continue
         c = i if coins[i] else j
         # The comparison row: the nearest at distance d or more (far), or the nearest (near).
-        q = -1
-        limit = max(_REACH * d, near_d[near_at[c]])
-        for f in range(near_at[c], near_at[c + 1]):
-            r = near[f]
-            if used[r] or r in (i, j):
+        q, gap = _nearest(features[c], features, near, c, used, i, j, d if far else 0.0)
+        if far:
+            # Not much farther apart than the tuple, or else as close as anything is.
+            if q < 0 or gap > max(_REACH * d, near[2][near[0][c]]):
                 continue
-            if far:
-                if near_d[f] > limit:
-                    break
-                if near_d[f] >= d:
-                    q = r
-                    break
-            else:
-                if near_d[f] <= d:
-                    q = r
-                break
-        if far and q < 0:
-            continue
+        elif gap > d:
+            q = -1
         used[i] = used[j] = True
         if q >= 0:
             used[q] = True

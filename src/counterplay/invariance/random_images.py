@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import SymmetricGroup
 
 _LOOKED_AT = 50  # rows on which an element is taken for the identity before all are compared
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import FloatArray, check_choice, check_float_array
+from counterplay.core.validation import FloatArray, check_float_array, shorten
 from counterplay.errors import InvalidInputError
+from counterplay.invariance.augmenting import MAX_BYTES, AugmentingPredictor, Blocks
 from counterplay.invariance.images import Rows, stacked, voting_images
 from counterplay.invariance.orbit_estimator import OrbitPredictor
 from counterplay.invariance.transformations import TransformationSet
@@ -38,7 +39,10 @@ class OrbitRegressor(RegressorMixin, OrbitPredictor):
 
 def check_targets(y: Any, rows: int) -> FloatArray:
     """Return finite numbers, one per row."""
-    flat = np.asarray(y)
+    try:
+        flat = np.asarray(y)
+    except ValueError:  # lists of different lengths
+        raise InvalidInputError(f"y must be one number per row, got {shorten(y, 80)}") from None
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     targets = check_float_array(flat, "y", ndim=1)
@@ -47,7 +51,7 @@ def check_targets(y: Any, rows: int) -> FloatArray:
     return targets
 
 
-class AugmentedRegressor(OrbitRegressor):
+class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     """Data augmentation: fit the regressor on all transformed copies of the sample.
 
     Parameters
@@ -62,6 +66,14 @@ class AugmentedRegressor(OrbitRegressor):
         For groups too large to list: number of random copies besides the point itself.
     random_state:
         Seed of the copies.
+    blocks:
+        "auto": copies that would need more than ``max_bytes`` are streamed through ``partial_fit``
+        where the estimator has it; where it has not, some random copies of every row are used, with
+        a warning. "always" streams, "never" makes all copies at once.
+    epochs:
+        How often every copy is streamed.
+    max_bytes:
+        Memory of the copies at most.
 
     Notes
     -----
@@ -84,18 +96,23 @@ class AugmentedRegressor(OrbitRegressor):
         weighting: Literal["copies", "points"] = "copies",
         n_images: int = 8,
         random_state: RandomState = None,
+        blocks: Blocks = "auto",
+        epochs: int = 1,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.estimator = estimator
         self.group = group
         self.weighting = weighting
         self.n_images = n_images
         self.random_state = random_state
+        self.blocks = blocks
+        self.epochs = epochs
+        self.max_bytes = max_bytes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedRegressor:
         """Fit on the augmented sample; every copy has the weight of its row."""
-        check_choice(self.weighting, "weighting", ("copies", "points"))
         rows, targets, _, weights = self._start(X, y, sample_weight)
-        self.n_copies_ = self._fit_copies(rows, targets, weights)
+        self.n_copies_ = self._fit_augmented(rows, targets, weights)
         return self
 
 

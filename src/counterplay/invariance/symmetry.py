@@ -21,6 +21,7 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.core.validation import check_open_fraction as fraction
 from counterplay.errors import InvalidInputError
+from counterplay.invariance.clashes import clashes_of
 from counterplay.invariance.embedding import KINDS, Kind, embedding, kind_of
 from counterplay.invariance.images import Form, group_for, numbers_for
 from counterplay.invariance.label_test import LEAST_TUPLES, LabelTest, label_test
@@ -247,8 +248,19 @@ def conclude(
         verdict or own, p, found.points() if reliable else (0.0, 1.0), low, max(low, high), safe,
         found.share, found.n_tuples, _conflicts(found, question.classes), natural,
         _elements(found), found.fixed, eta0, alpha, "neighbours",
-        found.detectable(alpha) if reliable else 1.0, ASSUMPTION + more, found,
+        found.detectable(alpha) if reliable else 1.0, ASSUMPTION + more, found, None,
+        clashes_of(found, question.rows, question.group, question.classes)
+        if question.classes is not None else (),
+        question.form.shape or _picture(question),
     )  # fmt: skip
+
+
+def _picture(question: Question) -> tuple[int, ...] | None:
+    """Shape of flat pictures and boards, where they are square."""
+    width = question.rows.shape[1]
+    side = math.isqrt(width)
+    square = question.kind in ("image", "board") and side * side == width
+    return (side, side) if square else None
 
 
 def _natural(question: Question, rng: np.random.Generator) -> Naturalness | None:

@@ -11,6 +11,8 @@ import pandas as pd
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
+from counterplay.errors import InvalidInputError
+from counterplay.invariance.clashes import Clash, draw_clashes
 from counterplay.invariance.label_test import LabelTest
 from counterplay.invariance.naturalness import Naturalness
 from counterplay.invariance.residual_test import LEVEL, ResidualTest
@@ -57,6 +59,10 @@ class SymmetryCheck(Report):
         Table by element, for groups of at most 16.
     assumption:
         What the numbers rest on.
+    clashes:
+        Up to four comparisons behind the largest conflicts, to be looked at.
+    shape:
+        Shape of one picture, where rows are pictures.
 
     Examples
     --------
@@ -86,6 +92,8 @@ class SymmetryCheck(Report):
     assumption: str = ASSUMPTION
     test: LabelTest | None = field(default=None, repr=False)
     residual: ResidualTest | None = None
+    clashes: tuple[Clash, ...] = field(default=(), repr=False)
+    shape: tuple[int, ...] | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row with all numbers."""
@@ -121,8 +129,9 @@ class SymmetryCheck(Report):
         top = self.conflicts.head(3).to_numpy().tolist()
         clash = [f"{own} -> {other} ({count})" for own, other, count in top]
         if clash:
-            lines.append("Most frequent clashes: " + ", ".join(clash) + ". If these look wrong, "
-                         "the distances are at fault: pass feats=.")  # fmt: skip
+            look = " Look at them: plot_clashes()." if self.clashes and self.shape else ""
+            lines.append("Most frequent clashes: " + ", ".join(clash) + f".{look} If these look "
+                         "wrong, the distances are at fault: pass feats=.")  # fmt: skip
         if self.fixed_share > 0:
             lines.append(f"{self.fixed_share:.0%} of the rows are left as they are.")
         if self.natural is not None:
@@ -159,6 +168,16 @@ class SymmetryCheck(Report):
                 title=f"{self.verdict}: violation rate {self.eta_low:.2f} to {self.eta_high:.2f}",
             )
         return axes
+
+    def plot_clashes(self, ax: Axes | None = None) -> Axes:
+        """Pictures that land among another label: the row, its image, the nearest row.
+
+        If these look wrong, the distances are at fault and not the labels: pass ``feats=``.
+        """
+        if not self.clashes or self.shape is None or len(self.shape) < 2:
+            why = "no clash was seen" if self.shape is not None else "rows are not pictures"
+            raise InvalidInputError(f"there are no pictures to show: {why}")
+        return draw_clashes(self.clashes, self.shape, ax)
 
 
 def _natural_sentence(natural: Naturalness) -> str:

@@ -19,8 +19,8 @@ from counterplay.core.validation import FloatArray, check_int, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import groups
 from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import CoordinatePermutationGroup
 
 Library = dict[str, TransformationSet]
 MOST_SWAPS = 60  # pairs of columns that are tried, the most alike first

@@ -23,13 +23,10 @@ from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_choice, check_int, check_real, shorten
 from counterplay.errors import InvalidInputError, MissingDependencyError
 from counterplay.invariance.errors import InfiniteOrbitError, ShapeError
+from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import TransformationSet
-from counterplay.invariance.vector_groups import (
-    CoordinatePermutationGroup,
-    MatrixGroup,
-    SignFlipGroup,
-    SymmetricGroup,
-)
+from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup
 from counterplay.tables import Table
 from counterplay.tables.labels import as_labels
 

@@ -34,7 +34,7 @@ def export_text(
             repeat=asked.repeat, label=None if code < 0 else code,
         )  # fmt: skip
         chain.add("campaign.tell", _plain(told), actor=labeler or asked.party)
-    for number, (vector, scope, parties, own, certificate) in enumerate(_tests(state)):
+    for number, (vector, scope, parties, own, certificate) in enumerate(tested_vectors(state)):
         launched = lines.CampaignLaunched(
             vector=number, scope=scope, parties=parties, own=own, alpha=vector.alpha,
             items=tuple(vector.items.tolist()), labels=tuple(vector.labels.tolist()), n=vector.n,
@@ -52,13 +52,13 @@ def export_text(
         certificates=tuple(result.certificates),
     )
     chain.add("campaign.result", _plain(stated), actor="coordinator")
-    return write_export(study, "campaign", _plain(_config(state)), [chain])
+    return write_export(study, "campaign", _plain(export_config(state)), [chain])
 
 
 _Test = tuple[FrozenVector, str, tuple[int, ...], bool, LabelCertificate | None]
 
 
-def _tests(state: CampaignState) -> list[_Test]:
+def tested_vectors(state: CampaignState) -> list[_Test]:
     """Every vector that was tested, joint and own, with its certificate if it passed."""
     joint = state.joint
     assert joint is not None
@@ -78,7 +78,8 @@ def _tests(state: CampaignState) -> list[_Test]:
     return found
 
 
-def _config(state: CampaignState) -> lines.CampaignConfig:
+def export_config(state: CampaignState) -> lines.CampaignConfig:
+    """What was begun, as line 1 of an export states it."""
     s = state.settings
     return lines.CampaignConfig(
         items=len(state.table),

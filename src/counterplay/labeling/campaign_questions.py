@@ -158,19 +158,22 @@ class CampaignQuestions(Report, Session):
         """Write down that a question was handed out."""
         if question.id in self._shown:
             return
+        line = self._ask_line(question)
         self._shown.add(question.id)
+        self._write(line)
+
+    def _ask_line(self, question: Question) -> log_lines.Ask:
+        """What the log says of a question that is handed out now."""
         joint = self._state.joint
         assert joint is not None
         party, key = self._where(question)
         shadow = joint.shadows[party]
         if party not in self._ahead:  # the account changes with answers only
             self._ahead[party] = len(shadow.core_keys())
-        self._write(
-            log_lines.Ask(
-                id=question.id, party=question.party, item=question.item, kind=question.kind,
-                repeat=question.repeat, core=key not in shadow.outside,
-                passed=len(shadow.passed), ahead=self._ahead[party],
-            )
+        return log_lines.Ask(
+            id=question.id, party=question.party, item=question.item, kind=question.kind,
+            repeat=question.repeat, core=key not in shadow.outside,
+            passed=len(shadow.passed), ahead=self._ahead[party],
         )  # fmt: skip
 
     def _find(self, question: Question | str, *, answered: bool = False) -> Question:

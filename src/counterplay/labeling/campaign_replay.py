@@ -45,7 +45,7 @@ def replayed(
     _check_commitment(start, campaign)
     for number, event in enumerate(events, start=2):
         try:
-            _apply(campaign, event, table, f"line {number}")
+            apply_line(campaign, event, table, f"line {number}")
         except InvalidStateError:
             raise
         except (InvalidInputError, ProtocolError) as error:
@@ -96,7 +96,7 @@ def _check_commitment(start: lines.Start, campaign: Campaign) -> None:
     campaign._lines[0] = lines.line_text(start)
 
 
-def _apply(campaign: Campaign, event: lines.Line, table: Table, where: str) -> None:
+def apply_line(campaign: Campaign, event: lines.Line, table: Table, where: str) -> None:
     """Do what a line says; lines that follow from others are compared with what followed."""
     match event:
         case lines.Ask(id=name):

@@ -33,7 +33,8 @@ from counterplay.strategic.fold import (
     has_probabilities,
 )
 from counterplay.strategic.joint_menus import JointTables
-from counterplay.strategic.knapsack import MOST_STATES, Solution, least_price, most_gain
+from counterplay.strategic.knapsack import MOST_STATES, least_price, most_gain
+from counterplay.strategic.knapsack_dual import Solution
 from counterplay.strategic.knapsack_max import least_price_max, most_gain_max
 from counterplay.strategic.line_filling import fill_budget, fill_lines
 from counterplay.strategic.links import JointBlock

@@ -95,8 +95,12 @@ def destinations(
     }
     if not columns:
         return part
-    new = pd.DataFrame({name: columns.get(name, part[name]) for name in part.columns})
-    return new.set_axis(part.index, axis=0)
+    if not part.columns.is_unique:
+        return _assigned(part, columns).set_axis(part.index, axis=0)
+    new = part.copy()
+    for name, column in columns.items():
+        new[name] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column
+    return new
 
 
 def no_changes(names: Iterable[Any]) -> Changes:

@@ -16,15 +16,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 
 from counterplay.core.report import Report
-from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_positive_int
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_positive_int,
+)
 from counterplay.errors import AssumptionWarning, InvalidInputError
-from counterplay.strategic.asking import Changes, destinations
+from counterplay.strategic.asking import Changes, destinations, keep_changes, no_changes
 from counterplay.strategic.columns import as_floats, frame_of
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_blocks import NumberBlock
-from counterplay.strategic.move_solvers import Solver, solver_of
+from counterplay.strategic.move_solvers import Prices, Solver, solver_of
 from counterplay.strategic.moves import Moves, check_budget
 from counterplay.tables.cells import shown
 from counterplay.tables.reading import as_narwhals
@@ -177,6 +184,7 @@ def cheapest_moves(
     positive: Any = None,
     budget: float | None = None,
     nodes: int = 20_000,
+    n_jobs: int = 1,
 ) -> MovePlan:
     """Return the cheapest move of every person that makes a fitted model accept her.
 
@@ -200,6 +208,8 @@ def cheapest_moves(
     nodes
         Most boxes opened per person against tree ensembles; where that does not suffice the
         bounds are certified, but differ.
+    n_jobs
+        Threads that share the people; the plan is the same for any number of them.
 
     Notes
     -----
@@ -226,12 +236,19 @@ def cheapest_moves(
     limit = moves.budget if budget is None else check_budget(budget)
     limit = np.inf if limit is None else float(limit)
     check_positive_int(nodes, "nodes")
+    check_int(n_jobs, "n_jobs", low=1, high=512)
     asked = Asked(model, X, positive)
-    return plan_moves(asked, X, moves, limit, nodes)
+    return plan_moves(asked, X, moves, limit, nodes, n_jobs=n_jobs)
 
 
 def plan_moves(
-    asked: Asked, X: Any, moves: Moves, budget: float, nodes: int, solver: Solver | None = None
+    asked: Asked,
+    X: Any,
+    moves: Moves,
+    budget: float,
+    nodes: int,
+    solver: Solver | None = None,
+    n_jobs: int = 1,
 ) -> MovePlan:
     """Return the plan for a model that was read already, by its solver if that is there."""
     frame = asked.frame
@@ -246,7 +263,7 @@ def plan_moves(
     if who.size:
         solver = solver_of(asked, moves, budget) if solver is None else solver
         method = solver.method
-        lower[who], upper[who], exact[who], changes = solver.cheapest(who, budget, nodes)
+        lower[who], upper[who], exact[who], changes = _shared(solver, who, budget, nodes, n_jobs)
     beyond = upper > budget * (1 + 1e-9)
     upper[beyond] = np.inf
     proved = beyond & ((lower > budget * (1 + 1e-9)) | exact)
@@ -264,6 +281,20 @@ def plan_moves(
         asked.positive,
         budget,
     )
+
+
+def _shared(solver: Solver, who: IntArray, budget: float, nodes: int, n_jobs: int) -> Prices:
+    """Solve for the people in as many parts as there are threads, and put the parts together."""
+    parts = [part for part in np.array_split(np.arange(who.size), n_jobs) if part.size]
+    if len(parts) == 1:
+        return solver.cheapest(who, budget, nodes)
+    run = Parallel(n_jobs=n_jobs, prefer="threads")
+    found = run(delayed(solver.cheapest)(who[part], budget, nodes) for part in parts)
+    changes = no_changes({name: None for one in found for name in one[3]})
+    for part, one in zip(parts, found):
+        keep_changes(changes, one[3], part, np.ones(part.size, dtype=bool))
+    lower, upper, exact = (np.concatenate([one[k] for one in found]) for k in range(3))
+    return lower, upper, exact, changes
 
 
 def _dropped(

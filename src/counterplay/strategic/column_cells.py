@@ -107,11 +107,18 @@ class Encoder:
 
     def varied(self, name: Any, values: Sequence[Any]) -> FloatArray:
         """Return the first person encoded with one column set to each of the values."""
-        person = self.asked.frame.iloc[np.zeros(len(values), dtype=np.int64)]
-        person = person.reset_index(drop=True)
-        column = replaced(person[name], np.arange(len(values)), list(values))
-        frame = pd.DataFrame({c: column if c == name else person[c] for c in person.columns})
-        return self(frame)
+        return self.varied_each([(name, values)])[0]
+
+    def varied_each(self, requests: Sequence[tuple[Any, Sequence[Any]]]) -> list[FloatArray]:
+        """Do the same for several columns in one call of the model's steps."""
+        ends = np.cumsum([0, *(len(values) for _, values in requests)])
+        person = self.asked.frame.iloc[np.zeros(ends[-1], dtype=np.int64)].reset_index(drop=True)
+        columns = {c: person[c] for c in person.columns}
+        for k, (name, values) in enumerate(requests):
+            places = np.arange(ends[k], ends[k + 1])
+            columns[name] = replaced(columns[name], places, list(values))
+        encoded = self(pd.DataFrame(columns))
+        return [encoded[a:b] for a, b in zip(ends, ends[1:])]
 
 
 def category_cells(
@@ -132,37 +139,91 @@ def category_cells(
     return ColumnCells(False, np.zeros(0), options, own, {}, rows, None, mine)
 
 
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A number looked at: where it was set, and what became of it.
+
+    Parameters
+    ----------
+    x
+        Values of all people; NaN if missing.
+    points
+        Rising values that were tried.
+    rows
+        The first person encoded with each of them, and without a value if anybody has none.
+    varying
+        Encoded columns that vary with this one, of those the trees split on.
+    """
+
+    x: FloatArray
+    points: FloatArray
+    rows: FloatArray
+    varying: tuple[int, ...]
+
+    @property
+    def missing(self) -> FloatArray | None:
+        """The encoded row of a missing value, if there is one."""
+        return self.rows[-1] if len(self.rows) > self.points.size else None
+
+    def rising(self, j: int) -> bool:
+        """Whether an encoded column does not fall in this one."""
+        return not self.rows[self.points.size - 1, j] < self.rows[0, j]
+
+
+def probe_numbers(
+    encoder: Encoder, blocks: Sequence[tuple[Any, NumberBlock]], used: Mapping[int, FloatArray]
+) -> list[Probe]:
+    """Look at numbers at their bounds, at some of their values, and at no value."""
+    given = []
+    for name, block in blocks:
+        x = as_floats(encoder.asked.frame[name].to_numpy(), name)
+        known = x[np.isfinite(x)]
+        ends = [v for v in (block.low, block.high) if np.isfinite(v)]
+        some = known if known.size < 200 else np.quantile(known, np.linspace(0, 1, 50))
+        points = np.unique(np.concatenate((ends, some)))
+        if points.size < 2:
+            points = np.array([*points, *(points + 1.0)]) if points.size else np.array([0.0, 1.0])
+        holes = bool(np.isnan(x).any()) or np.isfinite(block.hide)
+        given.append((x, points, [*points.tolist(), *([np.nan] if holes else [])]))
+    if not given:
+        return []
+    found = encoder.varied_each([(name, one[2]) for (name, _), one in zip(blocks, given)])
+    return [
+        Probe(x, points, rows, _varying(rows, used)) for (x, points, _), rows in zip(given, found)
+    ]
+
+
 def number_cells(
-    encoder: Encoder, name: Any, block: NumberBlock, used: Mapping[int, FloatArray]
-) -> ColumnCells:
-    """Return the cells between the cuts of a number."""
-    x = as_floats(encoder.asked.frame[name].to_numpy(), name)
-    known = x[np.isfinite(x)]
-    ends = [v for v in (block.low, block.high) if np.isfinite(v)]
-    some = known if known.size < 200 else np.quantile(known, np.linspace(0, 1, 50))
-    points = np.unique(np.concatenate((ends, some)))
-    if points.size < 2:
-        points = np.array([*points, *(points + 1.0)]) if points.size else np.array([0.0, 1.0])
-    holes = bool(np.isnan(x).any()) or np.isfinite(block.hide)
-    rows = encoder.varied(name, [*points.tolist(), *([np.nan] if holes else [])])
-    mine = _varying(rows, used)
-    edges: list[tuple[int, float, float, bool]] = []
-    for j in mine:
-        rising = not rows[points.size - 1, j] < rows[0, j]
-        if not encoder.opened.steps:
-            cut = _raw_cuts(encoder.reading.narrow, used[j])
-        else:
-            cut = _bisect(encoder, name, j, used[j], rising, points)
-        edges += [(j, t, c, rising) for t, c in zip(used[j].tolist(), cut.tolist())]
-    cuts = np.unique(np.array([e[2] for e in edges if np.isfinite(e[2])]))
+    encoder: Encoder, blocks: Sequence[tuple[Any, NumberBlock]], used: Mapping[int, FloatArray]
+) -> list[ColumnCells]:
+    """Return the cells between the cuts of numbers."""
+    probes = probe_numbers(encoder, blocks, used)
+    pairs = [(k, j) for k, probe in enumerate(probes) for j in probe.varying]
+    if encoder.opened.steps:
+        asked = [(blocks[k][0], j, used[j], probes[k]) for k, j in pairs]
+        edges = _bisect(encoder, asked)
+    else:
+        edges = [_raw_cuts(encoder.reading.narrow, used[j]) for _, j in pairs]
+    beyond = dict(zip(pairs, edges))
+    return [
+        _number_cells(probe, {j: (used[j], beyond[(k, j)]) for j in probe.varying})
+        for k, probe in enumerate(probes)
+    ]
+
+
+def _number_cells(probe: Probe, edges: Mapping[int, tuple[FloatArray, FloatArray]]) -> ColumnCells:
+    """Return the cells of one number, given the least raw float beyond every threshold."""
+    every = np.concatenate([np.zeros(0), *(cut for _, cut in edges.values())])
+    cuts = np.unique(every[np.isfinite(every)])
     cut_of = {}
-    for j, t, c, rising in edges:
-        # cells up to k lie below the cut; a cut at infinity is beyond the last cell
-        k = int(np.searchsorted(cuts, c)) if np.isfinite(c) else (cuts.size if c > 0 else -1)
-        cut_of[(j, t)] = (k, not rising)
-    own = np.where(np.isnan(x), -1, np.searchsorted(cuts, x, "right")).astype(np.int64)
-    hole = rows[-1] if holes else None
-    return ColumnCells(True, cuts, [], own, cut_of, np.zeros((0, 0)), hole, mine)
+    for j, (thresholds, found) in edges.items():
+        for t, c in zip(thresholds.tolist(), found.tolist()):
+            # cells up to k lie below the cut; a cut at infinity is beyond the last cell
+            k = int(np.searchsorted(cuts, c)) if np.isfinite(c) else (cuts.size if c > 0 else -1)
+            cut_of[(j, t)] = (k, not probe.rising(j))
+    own = np.where(np.isnan(probe.x), -1, np.searchsorted(cuts, probe.x, "right")).astype(np.int64)
+    nothing = np.zeros((0, 0))
+    return ColumnCells(True, cuts, [], own, cut_of, nothing, probe.missing, probe.varying)
 
 
 def fixed_cells(
@@ -191,30 +252,55 @@ def _varying(rows: FloatArray, used: Mapping[int, FloatArray]) -> tuple[int, ...
 
 
 def _bisect(
-    encoder: Encoder,
-    name: Any,
-    j: int,
-    thresholds: FloatArray,
-    rising: bool,
-    points: FloatArray,
-) -> FloatArray:
-    """Return the least raw float beyond each threshold of an encoded column."""
-    reach = 4 * (abs(points[0]) + abs(points[-1]) + 1.0)
-    low = float_order(np.full(thresholds.size, -reach))
-    high = float_order(np.full(thresholds.size, reach))
+    encoder: Encoder, asked: Sequence[tuple[Any, int, FloatArray, Probe]]
+) -> list[FloatArray]:
+    """Return the least raw float beyond each threshold, for (column, encoded column, thresholds).
+
+    All of them together: every halving is one call of the model's steps.
+    """
+    if not asked:
+        return []
+    ends = np.cumsum([0, *(thresholds.size for _, _, thresholds, _ in asked)])
+    reach = [4 * (abs(p.points[0]) + abs(p.points[-1]) + 1.0) for _, _, _, p in asked]
+    far = np.repeat(reach, np.diff(ends))
 
     def beyond(places: IntArray) -> BoolArray:
-        enc = encoder.varied(name, float_at(places).tolist())[:, j]
-        return np.asarray(enc > thresholds if rising else enc <= thresholds, dtype=bool)
+        values = float_at(places)
+        parts = [values[a:b].tolist() for a, b in zip(ends, ends[1:])]
+        rows = encoder.varied_each([(one[0], part) for one, part in zip(asked, parts)])
+        found = [
+            row[:, j] > thresholds if probe.rising(j) else row[:, j] <= thresholds
+            for row, (_, j, thresholds, probe) in zip(rows, asked)
+        ]
+        return np.concatenate(found).astype(bool)
 
+    low, high = float_order(-far), float_order(far)
     never, always = ~beyond(high), beyond(low)
+    # where the steps are affine the float is next to a guess: most of the halvings are saved
+    guess = np.concatenate([_guess(j, thresholds, probe) for _, j, thresholds, probe in asked])
+    for side, width in ((-1.0, 1e-9), (1.0, 1e-9)):
+        near = float_order(np.clip(guess + side * width * (1.0 + np.abs(guess)), -far, far))
+        up = beyond(near)
+        high = np.where(up, np.minimum(high, near), high)
+        low = np.where(up, low, np.maximum(low, near))
     # halve the floats between, not the distance: in the end both are neighbours
     while (high - 1 > low).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         up = beyond(middle)
         high = np.where(up, np.maximum(middle, low + 1), high)
         low = np.where(up, low, np.minimum(middle, high - 1))
-    return np.where(never, np.inf, np.where(always, -np.inf, float_at(high)))
+    cuts = np.where(never, np.inf, np.where(always, -np.inf, float_at(high)))
+    return [cuts[a:b] for a, b in zip(ends, ends[1:])]
+
+
+def _guess(j: int, thresholds: FloatArray, probe: Probe) -> FloatArray:
+    """Return where an affine step would reach the thresholds: a guess, and nothing more."""
+    x, e = probe.points[[0, -1]], probe.rows[[0, probe.points.size - 1], j]
+    if e[1] == e[0] or not np.isfinite(e).all():
+        return np.full(thresholds.size, x[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        at = x[0] + (thresholds - e[0]) * ((x[1] - x[0]) / (e[1] - e[0]))
+    return np.asarray(np.nan_to_num(at), dtype=np.float64)
 
 
 def _raw_cuts(narrow: bool, last_left: FloatArray) -> FloatArray:

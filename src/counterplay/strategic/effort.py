@@ -24,7 +24,7 @@ from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
 from counterplay.strategic.moves import Moves
 from counterplay.tables.cells import is_missing
 
-PERMUTATIONS = 200
+EXCHANGES = 200
 MOST_CELLS = 40  # of a numeric column whose entries may be filled or hidden
 
 
@@ -34,12 +34,13 @@ def effort_by_column(
     moves: Moves,
     confidence: float,
     rng: np.random.Generator,
+    exchanges: int = EXCHANGES,
 ) -> pd.DataFrame:
     """Return per column the certified effort, its plain estimate, a p-value, and what is refuted.
 
     ``certified`` is a lower bound on the mean effort per person, all columns together at the
     confidence level; ``estimate`` is the same without the allowance for sampling (so noise alone
-    makes it positive); ``p_value`` is that of 200 exchanges of the samples.
+    makes it positive); ``p_value`` is that of as many exchanges of the samples (none: it is 1).
     """
     level = (1 - confidence) / len(moves.columns)
     rows = []
@@ -47,9 +48,9 @@ def effort_by_column(
         block = moves.blocks[name]
         if isinstance(block, NumberBlock) and np.isinf(block.fill) and np.isinf(block.hide):
             a, b = (as_floats(f[name].to_numpy(), name) for f in (before, after))
-            found = _number(block, a, b, level, rng)
+            found = _number(block, a, b, level, rng, exchanges)
         else:
-            found = _category(block, before[name], after[name], level, rng)
+            found = _category(block, before[name], after[name], level, rng, exchanges)
         rows.append({"column": name, **found})
     return pd.DataFrame(rows).set_index("column")
 
@@ -67,7 +68,12 @@ def total_effort(bounds: FloatArray, combine: str) -> float:
 
 
 def _number(
-    block: NumberBlock, a: FloatArray, b: FloatArray, level: float, rng: np.random.Generator
+    block: NumberBlock,
+    a: FloatArray,
+    b: FloatArray,
+    level: float,
+    rng: np.random.Generator,
+    exchanges: int,
 ) -> dict[str, Any]:
     """Transport on a line: upward where fewer lie below than before, downward where more do."""
     absent_a, absent_b = block.absent(a), block.absent(b)
@@ -92,13 +98,13 @@ def _number(
     closed_down = np.isinf(block.down) and bool((-gap > slack).any())
     beat = sum(
         _spent(_gap(place, rng.permutation(new), known.size), widths, up, down) >= estimate - 1e-12
-        for _ in range(PERMUTATIONS)
+        for _ in range(exchanges)
     )
     refuted = "upward" if closed_up else "downward" if closed_down else ""
     return {
         "certified": certified,
         "estimate": estimate,
-        "p_value": (1 + beat) / (1 + PERMUTATIONS),
+        "p_value": (1 + beat) / (1 + exchanges),
         "refuted": refuted,
     }
 
@@ -119,7 +125,12 @@ def _nothing() -> dict[str, Any]:
 
 
 def _category(
-    block: Any, a: pd.Series, b: pd.Series, level: float, rng: np.random.Generator
+    block: Any,
+    a: pd.Series,
+    b: pd.Series,
+    level: float,
+    rng: np.random.Generator,
+    exchanges: int,
 ) -> dict[str, Any]:
     """Transport between categories, "missing" among them: a linear program on the shares."""
     old, new, prices = _cells(block, a, b)
@@ -137,7 +148,7 @@ def _category(
     gap = float(np.abs(p - q).sum())
     pooled = np.concatenate((old, new))
     beat = 0
-    for _ in range(PERMUTATIONS):
+    for _ in range(exchanges):
         mixed = rng.permutation(pooled)
         u = np.bincount(mixed[: old.size], minlength=size) / old.size
         v = np.bincount(mixed[old.size :], minlength=size) / new.size
@@ -145,7 +156,7 @@ def _category(
     return {
         "certified": 0.0 if certified is None else certified,
         "estimate": np.nan if estimate is None else estimate,
-        "p_value": (1 + beat) / (1 + PERMUTATIONS),
+        "p_value": (1 + beat) / (1 + exchanges),
         "refuted": "" if certified is not None else "no allowed switch",
     }
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from counterplay.core.validation import FloatArray, IntArray
-from counterplay.strategic.knapsack import Problem, Solution
+from counterplay.strategic.knapsack_dual import Problem, Solution
 
 
 def options_within(problem: Problem, r: float) -> IntArray:

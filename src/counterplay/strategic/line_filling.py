@@ -121,7 +121,7 @@ def _level(need: FloatArray, gain: FloatArray, c: FloatArray, room: FloatArray) 
     return np.where(fits.any(axis=1), level, np.inf)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def fill_need(
     need: float, gain: FloatArray, price: FloatArray, room: FloatArray, power: int, out: FloatArray
 ) -> float:
@@ -160,7 +160,7 @@ def fill_need(
     return np.inf
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def fill_rest(
     rest: float, gain: FloatArray, price: FloatArray, room: FloatArray, power: int, out: FloatArray
 ) -> float:

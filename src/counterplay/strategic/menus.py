@@ -19,7 +19,7 @@ from counterplay.core.validation import FloatArray, IntArray
 from counterplay.strategic.asking import Asking
 from counterplay.strategic.columns import as_floats
 from counterplay.strategic.joint_menus import JointMenu
-from counterplay.strategic.knapsack import Problem
+from counterplay.strategic.knapsack_dual import Problem
 from counterplay.strategic.links import JointBlock
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
 from counterplay.tables.cells import is_missing

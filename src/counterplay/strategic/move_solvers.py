@@ -9,6 +9,7 @@ Source: "Cheapest moves", "Best shown score", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -138,7 +139,7 @@ class TreeSolver:
     def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
         """Search box by box for the people ``who``, in blocks that fit into memory."""
         asked, cells, moves = self.asked, self.cells, self.moves
-        target, power, cap = self._target(), moves.power, self._cap(budget)
+        target, power, cap = self.target, moves.power, self._cap(budget)
         lower, upper = np.zeros(who.size), np.full(who.size, np.inf)
         changes = no_changes(moves.touched)
         for at in range(0, who.size, CHUNK):
@@ -151,7 +152,8 @@ class TreeSolver:
             goals = destinations(asked.frame, people, moved)
             reach = np.isfinite(high)
             _verify(asked, goals, reach)
-            spent = moves.price(asked.frame.iloc[people], goals)
+            changed = [name for name, (places, _) in moved.items() if len(places)]
+            spent = moves.between(asked.frame.iloc[people], goals, changed)
             root = np.sqrt if power == 2 else np.asarray
             lower[part] = root(low)
             upper[part] = np.where(reach, spent, np.inf)
@@ -167,14 +169,15 @@ class TreeSolver:
             self.cells,
             prices,
             self.cells.own[who],
-            self._target(),
+            self.target,
             self._cap(budget),
             self.moves.power,
             nodes,
         )[3]
 
-    def _target(self) -> float:
-        """Return the sum of leaves that is accepted."""
+    @cached_property
+    def target(self) -> float:
+        """The sum of leaves that is accepted."""
         cut, strict = self.opened.cut()
         tie = TIE * (1 + abs(cut) + float(np.abs(self.cells.forest.leaf_value).max()))
         return cut - self.cells.base + (tie if strict else -tie)

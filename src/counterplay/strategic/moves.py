@@ -173,10 +173,20 @@ class Moves:
         self.check_columns(list(start.columns), "A")
         if not pairwise and len(start) != len(goal):
             raise InvalidInputError(f"A has {len(start)} rows and B has {len(goal)}")
-        shape = (len(start), len(goal)) if pairwise else (len(start),)
-        total = np.zeros(shape)
+        return self.between(start, goal, list(start.columns), pairwise=pairwise)
+
+    def between(
+        self,
+        start: pd.DataFrame,
+        goal: pd.DataFrame,
+        names: Sequence[Any],
+        *,
+        pairwise: bool = False,
+    ) -> FloatArray:
+        """Return the prices between frames that were checked and differ in these columns only."""
+        total = np.zeros((len(start), len(goal)) if pairwise else (len(start),))
         follow = {link.column for link in self.links if isinstance(link, Derived)}
-        for name in start.columns:
+        for name in names:
             if name in follow:
                 continue
             a, b = cells(start[name]), cells(goal[name])

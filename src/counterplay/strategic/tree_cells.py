@@ -167,29 +167,44 @@ def _blocks(
 ) -> list[tuple[Any, Block | JointCells | None, ColumnCells | JointCells]]:
     """Return name, prices and cells of every block: columns that move, links, the fixed rest."""
     used = _splits(trees)
-    made: list[tuple[Any, Block | JointCells | None, ColumnCells | JointCells]] = []
-    for name, block in moves.alone.items():
-        made.append((name, block, _column(encoder, name, block, used)))
+    wanted: list[tuple[Any, Block | None]] = [*moves.alone.items()]
     for joint in moves.joint:
-        members = [_column(encoder, name, joint.movers.get(name), used) for name in joint.columns]
-        cells = JointCells(joint, members, encoder.asked.frame, budget)
-        made.append((joint.columns, cells, cells))
-    taken = {j for _, _, cells in made for j in cells.encoded}
+        wanted += [(name, joint.movers.get(name)) for name in joint.columns]
+    cells = _columns(encoder, wanted, used)
+    made: list[tuple[Any, Block | JointCells | None, ColumnCells | JointCells]] = [
+        (name, block, one) for (name, block), one in zip(moves.alone.items(), cells)
+    ]
+    at = len(made)
+    for joint in moves.joint:
+        members = cells[at : at + len(joint.columns)]
+        at += len(joint.columns)
+        together = JointCells(joint, members, encoder.asked.frame, budget)
+        made.append((joint.columns, together, together))
+    taken = {j for _, _, one in made for j in one.encoded}
     for j, thresholds in used.items():
         if j not in taken:
             made.append((("fixed", j), None, fixed_cells(encoded[:, j], j, thresholds, trees)))
     return made
 
 
-def _column(
-    encoder: Encoder, name: Any, block: Block | None, used: dict[int, FloatArray]
-) -> ColumnCells:
-    """Return the cells of a raw column; one without prices follows others, or is fixed."""
-    kind = encoder.asked.frame[name].dtype
-    if isinstance(block, CategoryBlock) or (block is None and not _is_number(kind)):
-        return category_cells(encoder, name, block, used)
-    free = NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf)
-    return number_cells(encoder, name, free if block is None else block, used)
+def _columns(
+    encoder: Encoder, wanted: Sequence[tuple[Any, Block | None]], used: dict[int, FloatArray]
+) -> list[ColumnCells]:
+    """Return the cells of raw columns; one without prices follows others, or is fixed."""
+    numbers: list[tuple[Any, NumberBlock]] = []
+    for name, block in wanted:
+        kind = encoder.asked.frame[name].dtype
+        if isinstance(block, NumberBlock):
+            numbers.append((name, block))
+        elif block is None and _is_number(kind):
+            numbers.append((name, NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf)))
+    found = dict(zip((name for name, _ in numbers), number_cells(encoder, numbers, used)))
+    return [
+        found[name] if name in found
+        else category_cells(encoder, name, block if isinstance(block, CategoryBlock) else None,
+                            used)
+        for name, block in wanted
+    ]  # fmt: skip
 
 
 def _is_number(dtype: Any) -> bool:
@@ -313,6 +328,7 @@ class Nodes:
     def forest(self, start: float, single: bool) -> Forest:
         """Return everything as arrays."""
         nodes = list(zip(*self.rows))
+        self.leaves.sort(key=lambda leaf: (leaf[0], -leaf[1]))  # the best of a tree first
         entries = [entry for leaf in self.leaves for entry in leaf[2]]
         columns = list(zip(*entries)) if entries else [(), (), (), (), ()]
         empty = np.zeros((1, self.widest), dtype=np.uint8)

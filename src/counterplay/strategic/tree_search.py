@@ -21,22 +21,27 @@ from counterplay.strategic.tree_boxes import (
     Bits,
     Box,
     Forest,
-    Kept,
     Person,
     Split,
-    affordable,
-    best_leaves,
     cheapest_point,
-    choose_split,
-    leaf_prices,
     narrow,
     person_of,
-    recall,
-    remember,
     score_at,
     whole_box,
 )
 from counterplay.strategic.tree_cells import Cells
+from counterplay.strategic.tree_leaves import (
+    WORD,
+    Front,
+    Leaves,
+    affordable_leaves,
+    choose_split,
+    least_price,
+    sum_within,
+    write_front,
+)
+
+FAR = 1e300  # instead of no cap
 
 
 def search_people(
@@ -82,19 +87,17 @@ def measured_search(
 ) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
     """Do the same and also return the effort per person: boxes opened, leaves kept.
 
-    Leaves are kept if they cost at most the cap within the whole space; none are needed by who is
-    accepted where she is.
+    Leaves are kept if they cost at most the cap within the whole space.
     """
-    n = own.shape[0]
+    n, cap = own.shape[0], min(cap, FAR)
     lower, upper = np.zeros(n), np.full(n, np.inf)
     points, effort = own.copy(), np.zeros((n, 2), dtype=np.int64)
     for i in range(n):
-        person = person_of(
-            cells.forest, prices.price[i], prices.missing[i], own[i], bool(np.isinf(power))
+        start = _start(cells, prices, own, i, cap, power)
+        lower[i], upper[i], effort[i, 0] = _cheapest(
+            cells.forest, start, target, cap, nodes, points[i]
         )
-        lower[i], upper[i], effort[i, 0], effort[i, 1] = _cheapest(
-            cells.forest, person, target, cap, nodes, points[i]
-        )
+        effort[i, 1] = start.leaves.value.size
     return lower, upper, points, effort
 
 
@@ -109,15 +112,14 @@ def best_scores(
     found, bound = np.zeros((n, caps.size)), np.zeros((n, caps.size))
     points = np.repeat(own[:, None, :], caps.size, axis=1)
     for i in range(n):
-        person = person_of(
-            cells.forest, prices.price[i], prices.missing[i], own[i], bool(np.isinf(power))
-        )
+        start = _start(cells, prices, own, i, min(float(caps[order[0]]), FAR), power)
         done = None  # the last search: its point also serves smaller caps that can pay for it
         for k in order:
             if done is not None and done[1] <= caps[k] and done[0] == bound[i, done[2]]:
                 found[i, k], bound[i, k], points[i, k] = done[0], done[0], points[i, done[2]]
                 continue
-            score, high, price = _best(cells.forest, person, caps[k], nodes, points[i, k])
+            cap = min(float(caps[k]), FAR)
+            score, high, price = _best(cells.forest, start, cap, nodes, points[i, k])
             if done is not None:
                 high = min(high, bound[i, done[2]])  # more money never buys less
             found[i, k], bound[i, k] = score, max(high, score)
@@ -125,223 +127,199 @@ def best_scores(
     return found, bound, points
 
 
-class _Heap(NamedTuple):
-    """Boxes side by side, their splits, and the waiting ones by their bound."""
+class _Boxes(NamedTuple):
+    """Boxes side by side, and where each is split."""
 
     low: IntArray
     high: IntArray
     gap: Bits
-    bits: Bits
-    split: IntArray  # kind, block, place of every box
-    alive: IntArray  # leaves that it can afford, 62 bits a word
+    bits: Bits  # of all cells if there are unordered blocks
+    split: IntArray  # kind, block, place
+    alive: IntArray  # leaves that the box can still reach
 
 
-@numba.njit(cache=True)
-def _store(size: int, blocks: int, total: int, words: int) -> _Heap:
-    return _Heap(
+class _View(NamedTuple):
+    """What is known of the box at hand: its cheapest point and the front of its leaves."""
+
+    cheapest: FloatArray  # price per block of the cheapest point
+    z: IntArray
+    at_z: FloatArray  # leaf of every tree there
+    chosen: IntArray  # leaves behind the bound
+    front: Front
+
+
+@numba.njit(cache=True, nogil=True)
+def _boxes(size: int, blocks: int, cells: int, words: int) -> _Boxes:
+    return _Boxes(
         np.zeros((size, blocks), np.int64),
         np.zeros((size, blocks), np.int64),
         np.zeros((size, blocks), np.uint8),
-        np.zeros((size, total), np.uint8),
+        np.zeros((size, cells), np.uint8),
         np.zeros((size, 3), np.int64),
         np.zeros((size, words), np.int64),
     )
 
 
-@numba.njit(cache=True)
-def _larger(store: _Heap) -> _Heap:
-    """Return a store with room for twice as many boxes."""
-    size = store.low.shape[0]
-    more = _store(2 * size, store.low.shape[1], store.bits.shape[1], store.alive.shape[1])
-    more.low[:size], more.high[:size], more.gap[:size] = store.low, store.high, store.gap
-    more.bits[:size], more.split[:size] = store.bits, store.split
-    more.alive[:size] = store.alive
+@numba.njit(cache=True, nogil=True)
+def _larger(boxes: _Boxes) -> _Boxes:
+    """Return room for twice as many boxes."""
+    size = boxes.low.shape[0]
+    more = _boxes(2 * size, boxes.low.shape[1], boxes.bits.shape[1], boxes.alive.shape[1])
+    more.low[:size], more.high[:size], more.gap[:size] = boxes.low, boxes.high, boxes.gap
+    more.bits[:size], more.split[:size] = boxes.bits, boxes.split
+    more.alive[:size] = boxes.alive
     return more
 
 
-@numba.njit(cache=True)
-def _box(store: _Heap, b: int) -> Box:
-    return Box(store.low[b], store.high[b], store.gap[b], store.bits[b])
+@numba.njit(cache=True, nogil=True)
+def _box(boxes: _Boxes, b: int) -> Box:
+    return Box(boxes.low[b], boxes.high[b], boxes.gap[b], boxes.bits[b])
 
 
-@numba.njit(cache=True)
-def _children(forest: Forest, store: _Heap, b: int, used: int) -> None:
-    """Write both parts of box b behind the boxes that are used."""
-    split = Split(store.split[b, 0], store.split[b, 1], store.split[b, 2])
-    for side in range(2):
-        c = used + side
-        store.low[c], store.high[c] = store.low[b], store.high[b]
-        store.gap[c], store.bits[c] = store.gap[b], store.bits[b]
-        store.alive[c] = store.alive[b]
-        narrow(forest, _box(store, c), split, side)
+class _Start(NamedTuple):
+    """What the searches of one person share: the whole box and the leaves within her cap."""
+
+    person: Person
+    root: _Boxes
+    leaves: Leaves
 
 
-@numba.njit(cache=True)
-def _least_price(
-    forest: Forest, kept: Kept, count: int, target: float, roof: float, chosen: IntArray
-) -> float:
-    """Return the least c whose affordable leaves reach the target, infinite if none below roof.
-
-    ``chosen`` gets the leaves at that price.
-    """
-    # nothing within the roof suffices: the usual end of a box
-    if best_leaves(forest, kept, count, roof, chosen) < target:
-        return np.inf
-    # leaves at the price of the cheapest point
-    base = np.inf
-    for i in range(count):
-        base = min(base, kept.cost[i])
-    total = forest.start
-    top = np.full(chosen.size, -np.inf)
-    for i in range(count):
-        t = forest.leaf_tree[kept.leaf[i]]
-        if kept.cost[i] <= base:
-            top[t] = max(top[t], forest.leaf_value[kept.leaf[i]])
-    # dearer leaves matter only where they are better; add them in the order of their prices
-    events = np.empty(count, np.int64)
-    many = 0
-    for i in range(count):
-        t = forest.leaf_tree[kept.leaf[i]]
-        if base < kept.cost[i] <= roof and forest.leaf_value[kept.leaf[i]] > top[t]:
-            events[many] = i
-            many += 1
-    order = np.argsort(kept.cost[events[:many]])
-    closed = 0
-    for t in range(chosen.size):
-        if top[t] > -np.inf:
-            total += top[t]
-            closed += 1
-    near = (1e-4 if forest.single else 1e-9) * (
-        1.0 + abs(target)
-    )  # within it the sum is taken again in tree order
-    c, e = base, 0
-    while True:
-        near_enough = closed == chosen.size and total >= target - near
-        if near_enough and best_leaves(forest, kept, count, c, chosen) >= target:
-            return float(c)
-        if e == many:  # cannot happen: all of them together suffice
-            return float(roof)
-        c = kept.cost[events[order[e]]]
-        while e < many and kept.cost[events[order[e]]] <= c:
-            leaf = kept.leaf[events[order[e]]]
-            t, value = forest.leaf_tree[leaf], forest.leaf_value[leaf]
-            if value > top[t]:
-                closed += 1 if top[t] == -np.inf else 0
-                total += value - (top[t] if top[t] > -np.inf else 0.0)
-                top[t] = value
-            e += 1
+def _start(cells: Cells, prices: CellPrices, own: IntArray, i: int, cap: float,
+           power: float) -> _Start:  # fmt: skip
+    """Return person i, all that she can have within the cap, and the leaves there."""
+    forest = cells.forest
+    largest = bool(np.isinf(power))
+    person = person_of(forest, prices.price[i], prices.missing[i], own[i], largest)
+    blocks = forest.ordered.size
+    root = _boxes(1, blocks, 1 if forest.ordered.all() else person.price.size, 1)
+    box, cheapest, z = _box(root, 0), np.zeros(blocks), np.zeros(blocks, np.int64)
+    whole_box(forest, person, cap, box)
+    cheapest_point(forest, person, box, cheapest, z)
+    return _Start(person, root, affordable_leaves(forest, person, box, cheapest, cap))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
+def _begin(forest: Forest, root: _Boxes, leaves: Leaves) -> tuple[_Boxes, _View]:
+    """Return room for boxes, the whole one first, and an empty view."""
+    blocks, trees, count = forest.ordered.size, forest.tree_start.size - 1, leaves.value.size
+    boxes = _boxes(64, blocks, root.bits.shape[1], count // WORD + 1)
+    boxes.low[0], boxes.high[0] = root.low[0], root.high[0]
+    boxes.gap[0], boxes.bits[0] = root.gap[0], root.bits[0]
+    boxes.alive[0] = (np.int64(1) << WORD) - 1
+    front = Front(
+        np.zeros(trees + 1, np.int64), np.zeros(count + trees, np.int64), np.zeros(count + trees)
+    )
+    return boxes, _View(
+        np.zeros(blocks), np.zeros(blocks, np.int64), np.zeros(trees), np.zeros(trees, np.int64),
+        front,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def _halve(forest: Forest, boxes: _Boxes, b: int, new: int) -> None:
+    """Split box b: one part stays in its place, the other is written to a new one."""
+    split = Split(boxes.split[b, 0], boxes.split[b, 1], boxes.split[b, 2])
+    boxes.low[new], boxes.high[new] = boxes.low[b], boxes.high[b]
+    boxes.gap[new], boxes.bits[new] = boxes.gap[b], boxes.bits[b]
+    boxes.alive[new] = boxes.alive[b]
+    narrow(forest, _box(boxes, b), split, 0)
+    narrow(forest, _box(boxes, new), split, 1)
+
+
+@numba.njit(cache=True, nogil=True)
 def _cheapest(
-    forest: Forest, person: Person, target: float, cap: float, limit: int, point: IntArray
-) -> tuple[float, float, int, int]:
-    """Return certified bounds on the price of an accepted point; ``point`` gets the best one.
+    forest: Forest, start: _Start, target: float, cap: float, limit: int, point: IntArray
+) -> tuple[float, float, int]:
+    """Return certified bounds on the price of an accepted point, and the boxes opened.
 
-    Behind them: the boxes opened, and the leaves that the person can afford at all.
+    ``point`` gets the best point.
     """
-    blocks, trees, total = forest.ordered.size, forest.tree_start.size - 1, person.price.size
-    leaves = forest.leaf_value.size
-    store = _store(64, blocks, total, leaves // 62 + 1)
-    whole_box(forest, person, _box(store, 0))
-    kept = Kept(np.arange(leaves), np.empty(leaves))
-    remember(store.alive[0], kept, leaves)
-    used, waiting, opened, within = 1, 0, 0, 0
-    cheapest, z = np.zeros(blocks), np.zeros(blocks, np.int64)
-    chosen, at_z = np.zeros(trees, np.int64), np.zeros(trees)
-    best, certified = np.inf, 0.0
-    heap = [(0.0, -1)]
+    person, leaves = start.person, start.leaves
+    boxes, view = _begin(forest, start.root, leaves)
+    used, opened, certified, best = 1, 0, 0.0, np.inf
+    heap = [(0.0, 0)]
     heap.pop()
+    fresh, floor = np.array([0, -1]), 0.0
     while True:
-        while waiting < used:  # evaluate the boxes that are new
-            b = waiting
-            waiting += 1
-            box = _box(store, b)
-            whole = cheapest_point(forest, person, box, cheapest, z)
+        for b in fresh:
+            if b < 0:
+                continue
+            box = _box(boxes, b)
+            whole = cheapest_point(forest, person, box, view.cheapest, view.z)
             if not whole <= cap or whole >= best:
                 continue
-            if score_at(forest, z, at_z) >= target:
+            if score_at(forest, view.z, view.at_z) >= target:
                 best = whole
-                point[:] = z
+                point[:] = view.z
                 continue
-            roof = min(best, min(cap, 1e300))
             # leaves that a box cannot afford are out of reach of its parts as well
-            count = recall(store.alive[b], kept)
-            leaf_prices(forest, person, box, kept, count, cheapest, roof)
-            count = affordable(kept, count, roof)
-            remember(store.alive[b], kept, count)
-            within = count if b == 0 else within
-            bound = _least_price(forest, kept, count, target, roof, chosen)
-            bound = max(bound, whole)
-            if not bound < best or not np.isfinite(bound):
+            roof = min(best, cap)
+            write_front(forest, person, leaves, box, view.cheapest, view.at_z, roof,
+                        boxes.alive[b], view.front)  # fmt: skip
+            bound = least_price(forest, leaves, view.front, view.at_z, target, max(floor, whole),
+                                roof, view.chosen)  # fmt: skip
+            if not bound < best:
                 continue
-            split = choose_split(forest, box, z, at_z, chosen)
+            split = choose_split(forest, leaves, box, view.z, view.at_z, view.chosen)
             if split.kind < 0:
                 continue  # cannot happen: the chosen leaves reach the target, the point does not
-            store.split[b] = np.array([split.kind, split.block, split.place])
-            heapq.heappush(heap, (bound, b))
+            boxes.split[b, 0], boxes.split[b, 1], boxes.split[b, 2] = split
+            heapq.heappush(heap, (bound, -b))  # among equals the newest, to find a point soon
         if len(heap) == 0 or heap[0][0] >= best:
-            return best, best, opened, within
+            return best, best, opened
         certified = max(certified, heap[0][0])
         if opened >= limit:
-            return certified, best, opened, within
+            return certified, best, opened
         opened += 1
-        _, b = heapq.heappop(heap)
-        if used + 2 > store.low.shape[0]:
-            store = _larger(store)
-        _children(forest, store, b, used)
-        used += 2
+        floor, b = heapq.heappop(heap)
+        if used == boxes.low.shape[0]:
+            boxes = _larger(boxes)
+        _halve(forest, boxes, -b, used)
+        fresh[0], fresh[1] = used, -b
+        used += 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _best(
-    forest: Forest, person: Person, cap: float, limit: int, point: IntArray
+    forest: Forest, start: _Start, cap: float, limit: int, point: IntArray
 ) -> tuple[float, float, float]:
     """Return the best score within the cap, an upper bound on it, and the price of the point."""
-    blocks, trees, total = forest.ordered.size, forest.tree_start.size - 1, person.price.size
-    leaves = forest.leaf_value.size
-    store = _store(64, blocks, total, leaves // 62 + 1)
-    whole_box(forest, person, _box(store, 0))
-    kept = Kept(np.arange(leaves), np.empty(leaves))
-    remember(store.alive[0], kept, leaves)
-    used, waiting, opened = 1, 0, 0
-    cheapest, z = np.zeros(blocks), np.zeros(blocks, np.int64)
-    chosen, at_z = np.zeros(trees, np.int64), np.zeros(trees)
-    best, paid = -np.inf, 0.0
-    heap = [(0.0, -1)]
+    person, leaves = start.person, start.leaves
+    boxes, view = _begin(forest, start.root, leaves)
+    used, opened, best, paid = 1, 0, -np.inf, 0.0
+    heap = [(0.0, 0)]
     heap.pop()
+    fresh = np.array([0, -1])
     while True:
-        while waiting < used:
-            b = waiting
-            waiting += 1
-            box = _box(store, b)
-            whole = cheapest_point(forest, person, box, cheapest, z)
+        for b in fresh:
+            if b < 0:
+                continue
+            box = _box(boxes, b)
+            whole = cheapest_point(forest, person, box, view.cheapest, view.z)
             if not whole <= cap:
                 continue
-            score = score_at(forest, z, at_z)
+            score = score_at(forest, view.z, view.at_z)
             if score > best or (score == best and whole < paid):
                 best, paid = score, whole
-                point[:] = z
-            roof = min(cap, 1e300)
-            count = recall(store.alive[b], kept)
-            leaf_prices(forest, person, box, kept, count, cheapest, roof)
-            count = affordable(kept, count, roof)
-            remember(store.alive[b], kept, count)
-            bound = best_leaves(forest, kept, count, roof, chosen)
+                point[:] = view.z
+            write_front(forest, person, leaves, box, view.cheapest, view.at_z, cap,
+                        boxes.alive[b], view.front)  # fmt: skip
+            bound = sum_within(forest, leaves, view.front, view.at_z, cap, view.chosen)
             if bound <= best:
                 continue
-            split = choose_split(forest, box, z, at_z, chosen)
+            split = choose_split(forest, leaves, box, view.z, view.at_z, view.chosen)
             if split.kind < 0:
                 continue  # the bound is the score of the point itself
-            store.split[b] = np.array([split.kind, split.block, split.place])
-            heapq.heappush(heap, (-bound, b))
+            boxes.split[b, 0], boxes.split[b, 1], boxes.split[b, 2] = split
+            heapq.heappush(heap, (-bound, -b))
         if len(heap) == 0 or -heap[0][0] <= best:
             return best, best, paid
         if opened >= limit:
             return best, -heap[0][0], paid
         opened += 1
         _, b = heapq.heappop(heap)
-        if used + 2 > store.low.shape[0]:
-            store = _larger(store)
-        _children(forest, store, b, used)
-        used += 2
+        if used == boxes.low.shape[0]:
+            boxes = _larger(boxes)
+        _halve(forest, boxes, -b, used)
+        fresh[0], fresh[1] = used, -b
+        used += 1

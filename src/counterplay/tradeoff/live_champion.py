@@ -58,6 +58,8 @@ class SavedGuard(Record, frozen=True):
     decisions: Late
     outcomes: tuple[tuple[Late, Late, Fraction | None, Fraction | None], ...]
     """Decisions made before it arrived, id, primary loss and harm (both null: missing)."""
+    removed: tuple[tuple[Late, Late, Model], ...] = ()
+    """Decisions and outcomes before somebody took a model down, and the model."""
 
 
 class LiveChampion(ChampionChallenger):
@@ -190,6 +192,26 @@ class LiveChampion(ChampionChallenger):
         self._outcomes.append((guard.rounds, number, loss, harm))
         self._note(number, harm, late, limit)
 
+    def take_down(self, model: int, reason: str = "") -> None:
+        """Take a model out by hand, for good; what it did until then still counts.
+
+        Parameters
+        ----------
+        model:
+            Its number; the safe model cannot be taken down.
+        reason:
+            Why, for the list of alarms.
+        """
+        check_int(model, "model", low=0, high=self.n_models - 1)
+        guard = self._guard
+        if model == self.safe:
+            raise InvalidInputError("the safe model takes over from others: it cannot be taken down")
+        if model in guard.removed:
+            raise ProtocolError(f"model {model} was taken down already")
+        self._removed.append((guard.rounds, len(self._outcomes), model))
+        why = f": {reason[:500]}" if reason else ""
+        guard.remove(model, f"model {model} was taken down by hand{why}")
+
     def _opened(self, number: Any) -> int:
         """Return the number of a decision that waits for its outcome."""
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
@@ -289,6 +311,7 @@ class LiveChampion(ChampionChallenger):
                 seed=self._seed,
                 decisions=self._guard.rounds,
                 outcomes=tuple(self._outcomes),
+                removed=tuple(self._removed),
             )
         )
 
@@ -320,12 +343,24 @@ class LiveChampion(ChampionChallenger):
         return {name: getattr(self, name) for name in names}
 
     def _replay(self, saved: SavedGuard) -> None:
-        for before, number, primary, secondary in saved.outcomes:
+        hands = list(saved.removed)
+        for place, (before, number, primary, secondary) in enumerate(saved.outcomes):
+            while hands and hands[0][1] <= place:
+                self._remove_again(hands.pop(0), saved.decisions)
             self._act_until(before, number, saved.decisions)
             if (primary is None) != (secondary is None):
                 raise InvalidInputError(f"decision {number} has one loss only")
             self.observe(number, primary=primary, secondary=secondary, missing=primary is None)
+        for hand in hands:
+            self._remove_again(hand, saved.decisions)
         self._act_until(saved.decisions, 0, saved.decisions)
+
+    def _remove_again(self, hand: tuple[int, int, int], decisions: int) -> None:
+        before, outcomes, model = hand
+        self._act_until(before, 0, decisions)
+        if len(self._outcomes) != outcomes:
+            raise InvalidInputError(f"model {model} was taken down at no time")
+        self.take_down(model)
 
     def _act_until(self, before: int, number: int, decisions: int) -> None:
         """Make the decisions that a stored outcome came after."""
@@ -337,6 +372,7 @@ class LiveChampion(ChampionChallenger):
     def _open_guard(self) -> None:
         self._guard = LiveGuard(self._guard_settings(), self._seed)
         self._outcomes: list[tuple[int, int, float | None, float | None]] = []
+        self._removed: list[tuple[int, int, int]] = []
         self._trace: list[tuple[float, float, float]] = []  # type: ignore[assignment]
         self._excess = 0.0
 

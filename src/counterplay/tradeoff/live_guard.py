@@ -91,6 +91,8 @@ class LiveGuard:
         self.rest = max(1, settings.horizon // 16)
         self.copies = settings.weights()
         self.level, self.until = [0.0] * K, [-1] * K  # fuse; first round after the rest
+        self.removed: set[int] = set()  # taken down by hand, for good
+        self.drawn: tuple[float, FloatArray] | None = None  # the draw in force: number, chances
         self.resting, self.downs = [False] * K, [0] * K
         self.next_return = settings.horizon
         self.returns, self.rounds, self.missing = 0, 0, 0
@@ -187,7 +189,18 @@ class LiveGuard:
 
     def allowed(self) -> FloatArray:
         """Return 1 for every model that may be drawn."""
-        return 1.0 - np.array(self.resting, dtype=np.float64)
+        free = 1.0 - np.array(self.resting, dtype=np.float64)
+        free[list(self.removed)] = 0.0
+        return free
+
+    def remove(self, model: int, told: str) -> None:
+        """Take a model out for good; if it is live, another stands in."""
+        t = self.rounds
+        self.removed.add(model)
+        self.alarms.append(Alarm(t, model, "taken down", self.level[model], told))
+        live = self.standin if self.standin is not None else (self.epoch and self.epoch.model)
+        if live == model and not self.in_safe:
+            self._cut(t)
 
     def _new_epoch(self, t: int) -> None:
         """Close the old epoch and draw a model; nobody allowed voids the guarantees."""
@@ -197,9 +210,11 @@ class LiveGuard:
         allowed, copy = self.allowed(), self._rested()
         if not allowed.any():
             model, p = self._last_resort(t), np.ones(len(allowed))
+            self.drawn = None
         else:
             p = self.copies[copy or 0].chances(allowed)
-            model = int(np.searchsorted(np.cumsum(p), self.rng.random() * p.sum()))
+            self.drawn = self.rng.random(), p
+            model = int(np.searchsorted(np.cumsum(p), self.drawn[0] * p.sum()))
             model = min(model, len(p) - 1)
         teaches = not self.in_safe and bool(allowed.any()) and copy is not None
         self.epoch = Epoch(t, model, p, allowed, teaches, copy or 0)
@@ -222,7 +237,8 @@ class LiveGuard:
             self.void_since = t
         if self.settings.safe is not None:
             return self.settings.safe
-        return int(np.argmin(self.downs))
+        downs = [math.inf if j in self.removed else d for j, d in enumerate(self.downs)]
+        return int(np.argmin(downs))
 
     def _settle(self, t: int) -> None:
         """Learn from epochs that are over and whose outcomes are in, or overdue."""
@@ -270,10 +286,11 @@ class LiveGuard:
             return
         allowed = self.allowed()
         if not allowed.any():
-            self.standin = self._last_resort(t)
+            self.standin, self.drawn = self._last_resort(t), None
             return
         p = self.copies[epoch.copy].chances(allowed)
-        self.standin = min(int(np.searchsorted(np.cumsum(p), self.rng.random())), len(p) - 1)
+        self.drawn = self.rng.random(), p
+        self.standin = min(int(np.searchsorted(np.cumsum(p), self.drawn[0])), len(p) - 1)
 
     def _wake(self, t: int) -> None:
         """Models whose rest is over return with a fuse at 0."""

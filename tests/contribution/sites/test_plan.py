@@ -16,6 +16,7 @@ from counterplay.contribution.sites.curves import problem_of, site_errors, with_
 from counterplay.contribution.sites.result import PLANS
 from counterplay.errors import InvalidInputError
 from counterplay.studies.contribution import consortium as study
+from counterplay.studies.contribution.consortium_prices import prices_cell
 from counterplay.studies.contribution.odd_site import odd_cell
 
 
@@ -73,6 +74,18 @@ def test_prices_are_at_least_one(k: int, seed: int) -> None:
         assert plan.compensated.against_interest.sum() > 0
     fair = plan.envy_free
     assert fair is None or not any(fair.envies)
+    assert plan.promises is not None
+    assert plan.solved is not None
+    for n in (plan.solved.compensated, plan.solved.contract, plan.solved.dearest):
+        if n is not None and plan.promises.kept(n):  # no plan that holds is cheaper
+            assert plan.cheapest.cost <= plan.promises.cost @ n + 1e-6
+
+
+@pytest.mark.claim("23.07")
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_of_the_study_are_at_least_one(seed: int) -> None:
+    record = prices_cell(seed)
+    assert float(str(record["least_price"])) >= 1 - 1e-9
 
 
 @pytest.mark.claim("23.34")

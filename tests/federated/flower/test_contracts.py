@@ -15,7 +15,7 @@ pytest.importorskip("flwr")
 
 from counterplay.defection.flower import RationalClient
 from counterplay.federated import FedAvg, FederationHistory, SafeStep, flower
-from counterplay.federated.history import PartyGauge, RoundGauge
+from counterplay.federated.gauges import PartyGauge, RoundGauge
 
 MAKE = {
     "RuleStrategy": lambda: flower.RuleStrategy(FedAvg(), step_size=0.5),

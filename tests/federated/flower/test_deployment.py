@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -15,6 +16,7 @@ pytest.importorskip("flwr")
 pytest.importorskip("torch")
 pytest.importorskip("flwr.superlink.cli", reason="the deployment commands of newer Flower")
 
+from counterplay.contribution.lab import describe_site, write_measuring_app
 from federated.flower.deployment import Deployment, deployment, wait_for, write_key
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flower-defection"
@@ -117,3 +119,26 @@ def test_an_authenticated_supernode_comes_back_as_the_same_party(here: Deploymen
     assert restarted[2] != ""
     assert restarted[max(restarted)] == ""  # it takes part again
     assert max(restarted) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.claim("23.30")
+def test_the_app_of_a_consortium_trains_over_tls(here: Deployment) -> None:
+    """The written app, unchanged: every site says where its table is, and rows stay there."""
+    rng = np.random.default_rng(0)
+    told, files = [], []
+    for name, n in (("north", 60), ("south", 40)):
+        x = rng.normal(size=n)
+        frame = pd.DataFrame({"x": x, "y": (x + 0.3 * rng.normal(size=n) > 0).astype(int)})
+        files.append(here.folder / f"{name}.csv")
+        frame.to_csv(files[-1], index=False)
+        told.append(describe_site(files[-1], "y"))
+    write_measuring_app(told, here.folder / "out", rows={"north": 30})
+    here.start_superlink()
+    here.start_supernodes(*(f'data-path="{path}"' for path in files))
+    here.run(here.folder / "out", num_rounds=3, timeout=120.0, straggler_seconds=20.0)
+    wait(here, lambda: here.processes["run"].poll() is not None, "the end of the run")
+    text = here.text("run")
+    assert "3 rounds, max_rounds" in text, text
+    assert "Nobody leaves" in text or "Nobody left" in text, text
+    assert "north" in text

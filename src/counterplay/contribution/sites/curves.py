@@ -46,8 +46,6 @@ HURTS = -2.0
 FLOOR_BELOW = 0.02
 EXTRA = 1e-4
 """Variance of a score beyond its test rows: which rows were drawn for training."""
-AXES_ONLY = 1.5
-"""How much wider bands are where additivity was never tested."""
 TYPICAL = 0.15
 """Errors of the log loss are scaled so that their spread is that of a typical accuracy."""
 MOST_DRAWS = 2000
@@ -143,12 +141,13 @@ def redraws(
     return fitting.fit(problem.draws(errors, centre), start)
 
 
-def fit_curves(points: SitePoints, *, draws: int = 40, random_state: RandomState = 0) -> SiteCurves:
-    """Fit one curve per scored site and redraw it ``draws`` times."""
+def fit_curves(
+    points: SitePoints, *, draws: int = 40, widen: float = 1.0, random_state: RandomState = 0
+) -> SiteCurves:
+    """Fit one curve per scored site and redraw it ``draws`` times; ``widen`` scales the noise."""
     check_int(draws, "draws", low=2, high=MOST_DRAWS)
     scored = list(points.scored)
     sites = [site_errors(points, i) for i in scored]
-    widen = AXES_ONLY if points.axes_only and points.k > 1 else 1.0
     base = problem_of(sites, FLOOR_BELOW, float(PRIOR_SD[0]), widen=widen)
     reference = list(scored)
     problem = with_reference(base, reference)

@@ -19,6 +19,8 @@ SHAPE = 4
 STEPS = 100
 PASSES = 3
 TOLERANCE = 1e-10
+COMPACT = 0.7
+"""Finished draws leave the loop when at most this share of them is still moving."""
 _SMALLEST, _LARGEST = 1e-9, 1e9
 
 
@@ -47,7 +49,7 @@ class Problem:
 def curve(theta: FloatArray, s: FloatArray) -> FloatArray:
     """Errors at effective rows ``s``; ``theta`` has the parameters on its last axis."""
     c, d, log_tau, p = (theta[..., j, None] for j in range(SHAPE))
-    return np.asarray(c + d * (1.0 + np.maximum(s, 0.0) / np.exp(log_tau)) ** -p)
+    return np.asarray(c + d * np.exp(-p * np.log1p(np.maximum(s, 0.0) / np.exp(log_tau))))
 
 
 def needed(theta: FloatArray, error: FloatArray) -> FloatArray:
@@ -67,17 +69,14 @@ def fit(problem: Problem, start: FloatArray) -> FloatArray:
 
     ``start`` is (sites, draws, parameters); so is the answer.
     """
-    theta = np.clip(start, problem.low[:, None], problem.high[:, None])
-    data = problem.errors if problem.errors.ndim == 3 else problem.errors[:, None]
-    centre = problem.centre if problem.centre.ndim == 3 else problem.centre[:, None]
-    weight = (1.0 / problem.sd**2)[:, None]
-    stiff = (1.0 / problem.prior_sd**2)[:, None]
+    found = np.clip(start, problem.low[:, None], problem.high[:, None])
+    theta, now, data = found, np.arange(found.shape[1]), _Data.of(problem)
     low, high = problem.low[:, None], problem.high[:, None]
     damping = np.full(theta.shape[:2], 1e-2)
-    loss = _loss(theta, problem.rows, data, weight, centre, stiff)
+    loss = data.loss(theta)
     open_ = np.ones(theta.shape[:2], dtype=bool)
     for _ in range(STEPS):
-        gradient, hessian = _slopes(theta, problem.rows, data, weight, centre, stiff)
+        gradient, hessian = data.slopes(theta)
         # a parameter at its bound whose gradient points outwards stays there
         fixed = ((theta <= low) & (gradient > 0)) | ((theta >= high) & (gradient < 0))
         moved = theta
@@ -88,68 +87,97 @@ def fit(problem: Problem, start: FloatArray) -> FloatArray:
             if not (beyond & ~fixed).any():
                 break
             fixed = fixed | beyond
-        new = _loss(moved, problem.rows, data, weight, centre, stiff)
+        new = data.loss(moved)
         better = new < loss
         open_ &= ~(better & (loss - new <= TOLERANCE * loss)) & (damping < _LARGEST)
         theta = np.where(better[..., None], moved, theta)
         loss = np.where(better, new, loss)
         damping = np.clip(np.where(better, damping / 5.0, damping * 4.0), _SMALLEST, _LARGEST)
-        if not open_.any():
-            break
-    return theta
+        live = np.asarray(open_.any(axis=0))
+        if live.mean() <= COMPACT:  # draws that are done for all sites leave the loop
+            found[:, now] = theta
+            now, theta, loss, damping, open_ = (
+                now[live], theta[:, live], loss[:, live], damping[:, live], open_[:, live],
+            )  # fmt: skip
+            data = data.some(live)
+            if not len(now):
+                return found
+    found[:, now] = theta
+    return found
 
 
 def losses(problem: Problem, theta: FloatArray) -> FloatArray:
     """What ``fit`` minimises, for every site and draw."""
-    data = problem.errors if problem.errors.ndim == 3 else problem.errors[:, None]
-    centre = problem.centre if problem.centre.ndim == 3 else problem.centre[:, None]
-    weight, stiff = (1.0 / problem.sd**2)[:, None], (1.0 / problem.prior_sd**2)[:, None]
-    return _loss(theta, problem.rows, data, weight, centre, stiff)
+    return _Data.of(problem).loss(theta)
 
 
-def _loss(
-    theta: FloatArray,
-    rows: FloatArray,
-    data: FloatArray,
-    weight: FloatArray,
-    centre: FloatArray,
-    stiff: FloatArray,
-) -> FloatArray:
-    fitted = curve(theta, _effective(theta, rows))
-    away = ((data - fitted) ** 2 * weight).sum(axis=-1)
-    return np.asarray(away + ((theta - centre) ** 2 * stiff).sum(axis=-1))
+@dataclass(frozen=True)
+class _Data:
+    """Points and priors with an axis for draws, and products of rows that every step needs."""
+
+    rows: FloatArray
+    squares: FloatArray
+    """``rows rows'`` of every point, (sites, points, k k)."""
+    errors: FloatArray
+    weight: FloatArray
+    centre: FloatArray
+    stiff: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Data:
+        rows = problem.rows
+        return cls(
+            rows,
+            (rows[..., :, None] * rows[..., None, :]).reshape(*rows.shape[:2], -1),
+            problem.errors if problem.errors.ndim == 3 else problem.errors[:, None],
+            (1.0 / problem.sd**2)[:, None],
+            problem.centre if problem.centre.ndim == 3 else problem.centre[:, None],
+            (1.0 / problem.prior_sd**2)[:, None],
+        )
+
+    def some(self, draws: BoolArray) -> _Data:
+        """The same for some of the draws; what all share stays."""
+        errors, centre = (a if a.shape[1] == 1 else a[:, draws] for a in (self.errors, self.centre))
+        return replace(self, errors=errors, centre=centre)
+
+    def loss(self, theta: FloatArray) -> FloatArray:
+        fitted = curve(theta, _effective(theta, self.rows))
+        away = ((self.errors - fitted) ** 2 * self.weight).sum(axis=-1)
+        return np.asarray(away + ((theta - self.centre) ** 2 * self.stiff).sum(axis=-1))
+
+    def slopes(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Half the gradient and the Gauss-Newton matrix."""
+        c, d, log_tau, p = (theta[..., j, None] for j in range(SHAPE))
+        s, tau = _effective(theta, self.rows), np.exp(log_tau)
+        x = np.maximum(s, 0.0) / tau
+        logs = np.log1p(x)
+        falls = np.exp(-p * logs)
+        slope = d * p * falls / (1.0 + x)  # minus the derivative by x
+        per_row = np.where(s > 0, slope / tau, 0.0)  # minus the derivative by effective rows
+        # derivatives by c, d, log tau and p, one row each; those by the rates are -per_row * rows
+        shape = np.stack([np.ones_like(x), falls, slope * x, -d * falls * logs], axis=-2)
+        weighted = shape * self.weight[..., None, :]
+        pull = self.weight * per_row
+        k, residual = self.rows.shape[-1], self.weight * (c + d * falls - self.errors)
+        gradient = np.concatenate(
+            [(shape @ residual[..., None])[..., 0], -(per_row * residual) @ self.rows], axis=-1
+        )
+        gradient += (theta - self.centre) * self.stiff
+        hessian = np.empty((*theta.shape, SHAPE + k))
+        hessian[..., :SHAPE, :SHAPE] = weighted @ shape.swapaxes(-1, -2)
+        cross = -(shape * pull[..., None, :]) @ self.rows[:, None]
+        hessian[..., :SHAPE, SHAPE:] = cross
+        hessian[..., SHAPE:, :SHAPE] = cross.swapaxes(-1, -2)
+        both = (pull * per_row) @ self.squares
+        hessian[..., SHAPE:, SHAPE:] = both.reshape(*theta.shape[:2], k, k)
+        index = np.arange(SHAPE + k)
+        hessian[..., index, index] += self.stiff
+        return gradient, hessian
 
 
 def _effective(theta: FloatArray, rows: FloatArray) -> FloatArray:
     """``w . n`` for every draw and point."""
     return np.asarray(theta[..., SHAPE:] @ rows.transpose(0, 2, 1))
-
-
-def _slopes(
-    theta: FloatArray,
-    rows: FloatArray,
-    data: FloatArray,
-    weight: FloatArray,
-    centre: FloatArray,
-    stiff: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Half the gradient and the Gauss-Newton matrix."""
-    _, d, log_tau, p = (theta[..., j, None] for j in range(SHAPE))
-    s = _effective(theta, rows)
-    x = np.maximum(s, 0.0) / np.exp(log_tau)
-    falls = (1.0 + x) ** -p
-    slope = d * p * falls / (1.0 + x)  # minus the derivative by x
-    per_row = np.where(s > 0, slope / np.exp(log_tau), 0.0)
-    shape = np.stack([np.ones_like(x), falls, slope * x, -d * falls * np.log1p(x)], axis=-1)
-    rates = -per_row[..., None] * rows[:, None]
-    jacobian = np.concatenate([shape, rates], axis=-1)
-    residual = theta[..., 0, None] + d * falls - data
-    weighted = jacobian * weight[..., None]
-    gradient = (weighted * residual[..., None]).sum(axis=-2) + (theta - centre) * stiff
-    hessian = weighted.swapaxes(-1, -2) @ jacobian
-    index = np.arange(theta.shape[-1])
-    hessian[..., index, index] += stiff
-    return gradient, hessian
 
 
 def _step(

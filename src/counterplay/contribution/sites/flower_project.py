@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,8 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta
 
-from counterplay.contribution.sites.learners import MISSING, Learner, _floats, scales
+from counterplay.contribution.sites.coding import Coding, scales, with_coding
+from counterplay.contribution.sites.description import (
+    SiteDescription,
+    joint_coding,
+    read_description,
+)
+from counterplay.contribution.sites.learners import Learner
 from counterplay.contribution.sites.reading import MOST_SITES, check_name
+from counterplay.core.arguments import checked
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import (
     LIMIT,
@@ -27,10 +35,11 @@ from counterplay.core.records import (
     read_record,
     require_state,
 )
-from counterplay.core.validation import FloatArray, IntArray
+from counterplay.core.validation import FloatArray, IntArray, check_int
 from counterplay.errors import InvalidInputError, UnknownNameError
-from counterplay.tables import read_table
+from counterplay.tables import Table, read_table
 from counterplay.tables.cells import shown
+from counterplay.tables.labels import cast_labels
 
 if TYPE_CHECKING:
     from counterplay.contribution.sites.result import ConsortiumPlan
@@ -44,6 +53,8 @@ FILES = (
     "app/client_app.py",
     "app/server_app.py",
 )
+NEVER = 1e-9
+"""A loss that satisfies nobody."""
 ROOM = 0.05
 """A site is satisfied at this much above the loss that the planned rows together reach."""
 Finite = Annotated[float, Meta(ge=-1e15, le=1e15)]
@@ -91,6 +102,12 @@ class AppPlan(Record, frozen=True):
         """Number of coded columns."""
         return len(self.numbers) + sum(len(column.words) for column in self.words)
 
+    @property
+    def coding(self) -> Coding:
+        """How columns become numbers."""
+        words = tuple((column.column, tuple(column.words)) for column in self.words)
+        return Coding(tuple(number.column for number in self.numbers), words)
+
 
 def read_plan(path: str | os.PathLike[str]) -> AppPlan:
     """Read ``plan.json``; whatever is wrong with it is one sentence."""
@@ -108,24 +125,23 @@ def read_plan(path: str | os.PathLike[str]) -> AppPlan:
 
 def coded_rows(plan: AppPlan, path: str | os.PathLike[str]) -> tuple[FloatArray, IntArray]:
     """Rows of a site's table as the plan codes them, and classes by number; no label: left out."""
+    what = Path(path).name[:60]
     frame = read_table(Path(path)).frame
-    missing = [c for c in (plan.label, *(n.column for n in plan.numbers)) if c not in frame.columns]
-    missing += [w.column for w in plan.words if w.column not in frame.columns]
-    if missing:
-        raise InvalidInputError(f"{Path(path).name[:60]} has no column {shown(missing[0], 60)}")
+    if plan.label not in frame.columns:
+        raise InvalidInputError(f"{what} has no column {shown(plan.label, 60)}")
     place = {str(value): code for code, value in enumerate(plan.classes)}
-    label = frame[plan.label].map(lambda v: place.get(str(_plain(v)), -1)).to_numpy()
-    keep = label >= 0
-    blocks = [np.zeros((len(frame), 0))]
-    for number in plan.numbers:
-        values = _floats(frame[number.column], number.column)
-        blocks.append(np.nan_to_num((values - number.centre) / number.scale)[:, None])
-    for column in plan.words:
-        series = frame[column.column]
-        text = series.astype(object).where(series.notna(), MISSING).astype(str).to_numpy()
-        levels = np.array(column.words, dtype=object)
-        blocks.append((text[:, None] == levels[None, :]).astype(np.float64))
-    return np.hstack(blocks)[keep], label[keep].astype(np.int64)
+    values, known = cast_labels(frame[plan.label], f"the labels of {what}")
+    label = np.array([place.get(str(_plain(v)), -1) if ok else -1 for v, ok in zip(values, known)],
+                     dtype=np.int64)  # fmt: skip
+    keep = np.flatnonzero(label >= 0)
+    if not len(keep):
+        raise InvalidInputError(f"no row of {what} has one of the labels of the plan")
+    rows = Table.of(frame.drop(columns=plan.label).iloc[keep], what=what)
+    numeric, dummies = with_coding(rows, plan.coding, what)
+    centre, scale = (
+        np.array([getattr(n, key) for n in plan.numbers]) for key in ("centre", "scale")
+    )
+    return np.hstack([np.nan_to_num((numeric - centre) / scale), dummies]), label[keep]
 
 
 def write_project(
@@ -144,6 +160,69 @@ def write_project(
     name = plan_name or plan.recommended or "share"
     if name not in plan.plans:
         raise UnknownNameError.among("plan", name, plan.plans)
+    return _write(folder, _content(plan, learner, name), force)
+
+
+@checked
+def write_measuring_app(
+    sites: Sequence[Any], folder: str | os.PathLike[str], *, rows: Mapping[str, int] | None = None,
+    seed: int = 0, force: bool = False,
+) -> list[str]:  # fmt: skip
+    """Write the Flower app of sites whose tables stay where they are, to measure or to train.
+
+    ``python rehearse.py --measure`` or ``flwr run . --run-config measure=true`` measures mixtures
+    and writes ``points.json``; then plan from the points, and write the app again with ``rows``.
+
+    Parameters
+    ----------
+    sites
+        Descriptions of the sites (:func:`describe_site`), or their files, in the order of the
+        clients' numbers.
+    folder
+        Where to write.
+    rows
+        Rows that each site brings in training, by name; default all.
+    seed
+        Which rows a site draws if it brings some of them.
+    force
+        Write over a folder that is not empty.
+
+    Notes
+    -----
+    No losses are known that would satisfy the sites: nobody is called satisfied in training.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from counterplay.contribution.lab import describe_site
+    >>> rows = np.arange(40.0).reshape(20, 2), [0, 1] * 10
+    >>> told = [describe_site(rows, name=name) for name in ("north", "south")]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = write_measuring_app(told, folder, rows={"north": 12})
+    ...     [site.rows for site in read_plan(files[-1]).sites]
+    [12, 20]
+    """
+    told = [s if isinstance(s, SiteDescription) else read_description(s) for s in sites]
+    coding = joint_coding(told)
+    wanted = {site.site: site.owned for site in told} | dict(rows or {})
+    if unknown := set(wanted) - {site.site for site in told}:
+        raise UnknownNameError.among("site", min(unknown), [site.site for site in told])
+    content = {
+        "kind": "counterplay consortium app",
+        "version": 1,
+        "seed": check_int(seed, "seed", low=0),
+        "sites": [
+            {"name": site.site, "owned": site.owned, "threshold": NEVER, "path": None,
+             "rows": check_int(wanted[site.site], "rows", low=0, high=site.owned)}
+            for site in told
+        ],
+        **coding,
+    }  # fmt: skip
+    return _write(folder, content, force)
+
+
+def _write(folder: str | os.PathLike[str], content: dict[str, Any], force: bool) -> list[str]:
+    """Write the constant files and ``plan.json``; refuse a folder that is not empty."""
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())) and not force:
         raise InvalidInputError(f"{root.name[:60]} is not empty; use --force to write over it")
@@ -151,8 +230,8 @@ def write_project(
     (root / "app").mkdir(parents=True, exist_ok=True)
     for file in FILES:
         write_atomic(root / file, (template / f"{file}.txt").read_text(encoding="utf-8"))
-    content = json.dumps(_content(plan, learner, name), ensure_ascii=False, indent=1)
-    write_atomic(root / "app" / "plan.json", content + "\n")
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    write_atomic(root / "app" / "plan.json", text + "\n")
     read_plan(root / "app" / "plan.json")
     return [str(root / file) for file in (*FILES, "app/plan.json")]
 

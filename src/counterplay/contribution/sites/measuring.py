@@ -18,7 +18,8 @@ import numpy as np
 from counterplay.contribution.sites.learners import Learner
 from counterplay.contribution.sites.points import RayRows, SitePoints
 from counterplay.contribution.sites.reading import Sites, read_sites
-from counterplay.contribution.sites.scoring import METRICS, Metric, Score, score_rows, strata
+from counterplay.contribution.sites.scoring import METRICS, Score, score_rows, strata
+from counterplay.contribution.sites.splits import FOLDS, split_rows
 from counterplay.core.arguments import checked
 from counterplay.core.progress import progress_bar
 from counterplay.core.seeds import RandomState, generator
@@ -47,7 +48,7 @@ def measure_sites(
     plans: Literal["all", "share"] = "all",
     contribute_only: Sequence[str] = (),
     time_limit: float | None = None,
-    folds: int = 4,
+    folds: int = FOLDS,
     n_jobs: int = 1,
     progress: bool = True,
     random_state: RandomState = 0,
@@ -120,7 +121,7 @@ def measure_sites(
             f"roc_auc needs two classes, the sites have {len(given.labels.classes)}; use accuracy"
         )
     parts = check_int(folds, "folds", low=2, high=20)
-    design = Design(given.k, _budget(budget, given.k, plans), plans)
+    design = Design(given.k, fit_budget(budget, given.k, plans), plans)
     if time_limit is not None:
         check_real(time_limit, "time_limit", low=0.0, open_low=True)
     learner = Learner(given, model, chances=metric in ("neg_log_loss", "roc_auc"))
@@ -259,19 +260,11 @@ class Measurement:
 
     def _rows(self, job: Job) -> tuple[list[IntArray], list[IntArray]]:
         """Training and held-out rows of every site, by split; nested along the ray."""
-        turn, fold = divmod(job.split, self.folds)
         train, test = [], []
-        for i in range(self.sites.k):
-            rng = np.random.default_rng([self.seed, 3, turn, i])
-            parts = np.array_split(self.sites.starts[i] + rng.permutation(self.sites.sizes[i]),
-                                   self.folds)  # fmt: skip
-            test.append(parts[fold])
-            pool = np.concatenate([part for f, part in enumerate(parts) if f != fold])
-            # a nested order that does not follow the folds; mixtures have a split of their own
-            pool = np.random.default_rng([self.seed, 4, job.split, i]).permutation(pool)
-            share = job.shares[i]
-            count = 0 if share <= 0 else max(1, round(share * len(pool)))
-            train.append(pool[:count])
+        for i, (start, size) in enumerate(zip(self.sites.starts, self.sites.sizes)):
+            own = split_rows(self.seed, i, int(size), job.split, job.shares[i], self.folds)
+            train.append(start + own[0])
+            test.append(start + own[1])
         return train, test
 
     def held_out(self, split: int) -> list[IntArray]:
@@ -302,21 +295,11 @@ class Measurement:
         ]
         if not items:
             raise ConvergenceError(f"{self.metric} could not be measured at any site")
-        rows, site, value, test_rows, ray = zip(*items)
-        return SitePoints(
-            names=self.sites.names,
-            owned=np.asarray(self.sites.sizes, dtype=np.int64),
-            metric=_metric(self.metric),
-            rows=np.array(rows, dtype=np.int64),
-            site=np.array(site, dtype=np.int64),
-            score=np.array(value, dtype=np.float64),
-            test_rows=np.array(test_rows, dtype=np.float64),
-            ray=np.array(ray, dtype=bool),
-            notes=(*self.sites.warnings, *notes),
-            fits=len(done),
-            held_out=self._ray_rows(done),
+        return SitePoints.of_items(
+            self.sites.names, self.sites.sizes.tolist(), self.metric, items,
+            notes=(*self.sites.warnings, *notes), fits=len(done), held_out=self._ray_rows(done),
             guess=self._guess(),
-        )
+        )  # fmt: skip
 
     def _ray_rows(self, done: list[tuple[Job, IntArray, dict[int, Score]]]) -> RayRows | None:
         """Errors of every row at every level, averaged over the complete splits of the ray."""
@@ -359,7 +342,8 @@ class Measurement:
         )  # fmt: skip
 
 
-def _budget(budget: int | None, k: int, plans: str) -> int:
+def fit_budget(budget: int | None, k: int, plans: str) -> int:
+    """Number of fits: what was asked for if it suffices, else the default."""
     least = LEAST_SPLITS * LEVELS + (0 if plans == "share" else 5 + 3 * k)
     if budget is None:
         return RAY_SPLITS * LEVELS + (0 if plans == "share" else max(80, 45 + 3 * k))
@@ -372,7 +356,3 @@ def _budget(budget: int | None, k: int, plans: str) -> int:
 def _batches(jobs: Sequence[Job], size: int) -> Iterator[Sequence[Job]]:
     for start in range(0, len(jobs), size):
         yield jobs[start : start + size]
-
-
-def _metric(name: str) -> Metric:
-    return next(metric for metric in METRICS if metric == name)

@@ -8,9 +8,10 @@ Source: "The private variant", see docs/theory/23-consortium.md.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 FORMAT = "counterplay-points/1"
 MOST_POINTS = 500_000
+Item = tuple[IntArray, int, float, float, bool]
+"""Rows of every site in a fit, the site that is scored, score, rows it rests on, on the ray."""
 Owned = Annotated[int, Meta(ge=1, le=10**9)]
 LONGEST = 300
 
@@ -171,6 +174,25 @@ class SitePoints(Report):
     def axes_only(self) -> bool:
         """Whether no mixture was tried: every fit used the rows of one site only."""
         return bool(((self.rows > 0).sum(axis=1) <= 1).all())
+
+    @classmethod
+    def of_items(
+        cls, names: Sequence[str], owned: Sequence[int], metric: str, items: Sequence[Item],
+        **about: Any,
+    ) -> SitePoints:  # fmt: skip
+        """Gather points that were made one by one."""
+        rows, site, score, test_rows, ray = zip(*items)
+        return cls(
+            names=tuple(names),
+            owned=np.array(owned, dtype=np.int64),
+            metric=next(known for known in METRICS if known == metric),
+            rows=np.array(rows, dtype=np.int64),
+            site=np.array(site, dtype=np.int64),
+            score=np.array(score, dtype=np.float64),
+            test_rows=np.array(test_rows, dtype=np.float64),
+            ray=np.array(ray, dtype=bool),
+            **about | {"notes": tuple(about.get("notes", ()))},
+        )
 
     def largest(self) -> IntArray:
         """Most rows of each site in one fit."""
@@ -309,7 +331,7 @@ def _assembled(texts: list[tuple[str, str | bytes]]) -> SitePoints:
             require_state(known == n, what, "owned", problem)
     names = tuple(owned)
     place = {name: j for j, name in enumerate(names)}
-    rows, site, score, test_rows, ray = [], [], [], [], []
+    items: list[Item] = []
     for what, content in files:
         for number, item in enumerate(content.points):
             used = np.zeros(len(names), dtype=np.int64)
@@ -323,16 +345,8 @@ def _assembled(texts: list[tuple[str, str | bytes]]) -> SitePoints:
             unknown = f"{item.site[:60]!r} is not among the sites in owned"
             require_state(item.site in place, what, f"points[{number}].site", unknown)
             require_state(used.any(), what, f"points[{number}].rows", "no row at all was used")
-            rows.append(used)
-            site.append(place[item.site])
-            score.append(item.score)
-            test_rows.append(item.test_rows)
-            ray.append(item.ray)
-    return SitePoints(
-        names, np.array(list(owned.values()), dtype=np.int64), metric, np.array(rows),
-        np.array(site, dtype=np.int64), np.array(score, dtype=np.float64),
-        np.array(test_rows, dtype=np.float64), np.array(ray, dtype=bool),
-    )  # fmt: skip
+            items.append((used, place[item.site], item.score, item.test_rows, item.ray))
+    return SitePoints.of_items(names, list(owned.values()), metric, items)
 
 
 def _read(what: str, text: str | bytes) -> PointsFile:

@@ -245,7 +245,9 @@ class ConsortiumPlan(Report):
         if n is None or self.solved is None:
             return float("inf")
         cost = float(self.solved.game.cost @ n)
-        return 1.0 if self.solved.optimum <= 1e-9 and cost <= 1e-9 else cost / self.solved.optimum
+        if self.solved.optimum <= 1e-9:  # nothing is needed at all
+            return 1.0 if cost <= 1e-9 else float("inf")
+        return cost / self.solved.optimum
 
     @property
     def holds_back(self) -> pd.DataFrame:

@@ -144,19 +144,35 @@ def solve_all(promises: Promises, *, time_limit: float = 10.0) -> Solved:
     first = capped.cheapest(game)
     exists = capped.stable(game)
     alone, residual = capped.left_alone(game)
+    compensated = capped.compensated(game) if exists is None else exists
+    contract, fair = capped.contract(game), capped.envy_free(game, time_limit=time_limit)
+    found = [compensated, contract, None if fair is None else fair.n]
     return Solved(
         promises=promises,
         margins=margins,
         game=game,
         optimum=float(game.cost @ first),
-        cheapest=first if promises.kept(first) else promises.cap,
-        compensated=capped.compensated(game) if exists is None else exists,
+        cheapest=_kept_cheapest(promises, first, found),
+        compensated=compensated,
         stable=exists,
         dearest=None if exists is None else capped.stable(game, -1),
-        contract=capped.contract(game),
-        envy_free=capped.envy_free(game, time_limit=time_limit),
+        contract=contract,
+        envy_free=fair,
         left_alone=alone,
         residual=residual,
+    )
+
+
+def _kept_cheapest(
+    promises: Promises, first: FloatArray, others: list[FloatArray | None]
+) -> FloatArray:
+    """The cheapest plan if it keeps every promise, else the cheapest known plan that does."""
+    if promises.kept(first):
+        return first
+    known = [n for n in (*others, robust_cheapest(promises)) if n is not None]
+    return min(
+        [n for n in known if promises.kept(n)] or [promises.cap],
+        key=lambda n: float(promises.cost @ n),
     )
 
 

@@ -262,9 +262,7 @@ def _fit(plan: ConsortiumPlan) -> list[str]:
             f"{names[curves.scored[g]]}: a prior guess stands in ({int(unknown.sum())} such pairs)"
         )
     if plan.points.axes_only and plan.points.k > 1:
-        lines.append(
-            "no mixture of sites was tried: that rows add up is assumed, bands are 1.5 times wider"
-        )
+        lines.append("no mixture of sites was tried: that rows of several sites add up is assumed")
     return lines
 
 

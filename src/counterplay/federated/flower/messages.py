@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
-from counterplay.federated.history import GOODBYE
+from counterplay.federated.gauges import GOODBYE
 from counterplay.federated.parameters import ParameterSpace
 from counterplay.federated.replies import (
     UNUSABLE,

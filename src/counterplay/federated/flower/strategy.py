@@ -24,15 +24,15 @@ from counterplay.federated.flower.messages import (
     readable_losses,
     readable_metrics,
 )
-from counterplay.federated.history import (
+from counterplay.federated.gauges import (
     GOODBYE,
     MEANING,
-    FederationHistory,
     RoundGauge,
     Status,
     panel,
     parallel_sentence,
 )
+from counterplay.federated.history import FederationHistory
 from counterplay.federated.landing import landing_step
 from counterplay.federated.replies import Trust
 from counterplay.federated.reports import Rule

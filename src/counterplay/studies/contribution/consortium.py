@@ -17,16 +17,18 @@ import numpy as np
 from counterplay.contribution import capped, measure_sites, plan_contributions
 from counterplay.contribution.coverage import CoverageGame
 from counterplay.contribution.sites import plan as planning
+from counterplay.contribution.sites.curves import fit_curves
 from counterplay.contribution.sites.learners import Learner
 from counterplay.contribution.sites.measuring import Job, Measurement
 from counterplay.contribution.sites.points import SitePoints
 from counterplay.contribution.sites.ray import GRID
 from counterplay.contribution.sites.result import ConsortiumPlan
-from counterplay.contribution.sites.robust import Promises
+from counterplay.contribution.sites.robust import Promises, robust_cheapest, whole_rows
 from counterplay.contribution.sites.targets import Targets
 from counterplay.core.validation import FloatArray
 from counterplay.errors import CounterplayError
 from counterplay.studies.contribution.consortium_figures import promise_figure, share_figure
+from counterplay.studies.contribution.consortium_prices import prices, prices_cell
 from counterplay.studies.contribution.consortium_tables import REDRAWS, Consortium, consortium
 from counterplay.studies.contribution.odd_site import odd_cell
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
@@ -44,11 +46,12 @@ PLANS = ("share", "share plug-in", "cheapest", "plug-in", "absolute", "plug-in a
 
 
 def grid(scale: Scale) -> Sequence[Params]:
-    """Consortia of three tables, variants of measuring, and one odd small site."""
+    """Consortia of three tables, variants of measuring, one odd small site, and prices."""
     if scale == "quick":
         return [
             {"kind": "promise", "data": "cancer", "replicate": 0},
             {"kind": "odd", "data": "synthetic", "replicate": 0},
+            {"kind": "prices", "data": "synthetic", "replicate": 0},
         ]
     cells: list[dict[str, Any]] = []
     for data, seeds in (("heloc", 12), ("adult", 12), ("taiwan", 5)):
@@ -56,6 +59,7 @@ def grid(scale: Scale) -> Sequence[Params]:
     cells += [{"kind": "odd", "data": "synthetic", "replicate": r} for r in range(24)]
     for data, seeds in (("heloc", 8), ("adult", 4)):
         cells += [{"kind": "variants", "data": data, "replicate": r} for r in range(seeds)]
+    cells += [{"kind": "prices", "data": "synthetic", "replicate": r} for r in range(50)]
     return cells
 
 
@@ -64,6 +68,8 @@ def cell(params: Params, seed: int) -> Record:
     replicate = int(str(params["replicate"]))
     if params["kind"] == "odd":
         return odd_cell(replicate)
+    if params["kind"] == "prices":
+        return prices_cell(replicate)
     world = consortium(str(params["data"]), replicate)
     if params["kind"] == "variants":
         return _variants(world, replicate)
@@ -108,7 +114,8 @@ def _promises(world: Consortium, seed: int) -> Record:
 def _shapes(plan: ConsortiumPlan) -> dict[str, Any]:
     """What the plans look like before verifying: existence, totals, interest, who is short."""
     record: dict[str, Any] = {"voluntary": _number(plan.best_voluntary_target())}
-    base = plan.plans["cheapest"].cost
+    assert plan.solved is not None
+    base = plan.solved.optimum  # the cheapest mixture at the margins of all plans
     for name in ("cheapest", "stable", "contract", "compensated", "envy_free", "left_alone"):
         some = plan.plans.get(name)
         record[f"{name}_exists"] = some is not None
@@ -119,8 +126,7 @@ def _shapes(plan: ConsortiumPlan) -> dict[str, Any]:
     assert plan.promises is not None
     free = plan.promises.game(np.zeros(len(plan.points.scored)))
     record["stable_at_estimates"] = capped.stable(free) is not None
-    record["fairness"], record["anarchy"] = plan.price_of_fairness, plan.price_of_anarchy
-    return record
+    return record | prices(plan)
 
 
 def _number(target: str | None) -> float | None:
@@ -147,8 +153,8 @@ def _variants(world: Consortium, seed: int) -> Record:
             planning._verified(mixed, run, replace(asked, alpha=0.25, asked=0.25), 2),
             replace(asked, alpha=0.25, asked=0.25),
         ),
-        "axes_wide": _cheapest(axes, asked),
-        "axes": _cheapest(axes, asked, widen=1.0),
+        "axes": _cheapest(axes, asked),
+        "axes_wide": _cheapest(axes, asked, widen=1.5),
     }
     record: dict[str, Any] = {"sites": world.sites.k, "owned": int(world.sites.sizes.sum())}
     for name, n in found.items():
@@ -157,19 +163,8 @@ def _variants(world: Consortium, seed: int) -> Record:
     return record
 
 
-def _cheapest(
-    points: SitePoints, asked: planning.Request, widen: float | None = None
-) -> FloatArray:
-    from counterplay.contribution.sites import curves as fitted
-    from counterplay.contribution.sites.robust import robust_cheapest, whole_rows
-
-    before = fitted.AXES_ONLY
-    if widen is not None:
-        fitted.AXES_ONLY = widen
-    try:
-        curves = points.curves(draws=asked.draws, random_state=asked.seed)
-    finally:
-        fitted.AXES_ONLY = before
+def _cheapest(points: SitePoints, asked: planning.Request, widen: float = 1.0) -> FloatArray:
+    curves = fit_curves(points, draws=asked.draws, widen=widen, random_state=asked.seed)
     promises = Promises(curves, asked.targets, asked.cap, asked.cost, asked.alpha)
     return whole_rows(promises, robust_cheapest(promises))
 
@@ -249,6 +244,10 @@ def verdicts(frame: pd.DataFrame) -> Sequence[Verdict]:
         sites = float(part["cheapest_at"].sum() / part["sites"].sum())
         found.append(at_least("23.08", f"Sites served by the robust cheapest plan ({data}).",
                               sites, 0.9 if len(part) > 4 else 0.5))  # fmt: skip
+    if "least_price" in frame:
+        least = frame["least_price"].dropna()
+        found.append(at_least("23.07", f"Prices in {len(least)} measured consortia.",
+                              float(least.min()), 1.0, what="least price", slack=1e-9))  # fmt: skip
     odd = frame[frame["kind"] == "odd"]
     if len(odd):
         found.append(at_least("23.39", "A small odd site is called modelled.",
@@ -270,7 +269,7 @@ STUDY = Study(
         "often does every site get it on fresh rows, with how many rows, under one common share, "
         "the robust and the plug-in cheapest plan, and plans from cell coverage?"
     ),
-    claims=("23.08", "23.39"),
+    claims=("23.07", "23.08", "23.39"),
     grid=grid,
     cell=cell,
     verdicts=verdicts,

@@ -44,6 +44,8 @@ class Consortium:
 
     def truth(self, rows: FloatArray, redraws: int, seed: int) -> FloatArray:
         """Mean score on fresh rows of models that were trained on that many rows of each site."""
+        if not rows.sum():  # a plan that asks for nothing has no model
+            return np.full(len(self.fresh), -np.inf)
         rng = np.random.default_rng([seed, 9])
         whole = all(int(n) >= len(own) for n, own in zip(rows, self.owned))
         codes = self.everything.sites.labels.codes

@@ -9,7 +9,11 @@ from counterplay.studies.invariance.real_data import BOARDS, COLOURS, TABLE
 from counterplay.studies.invariance.rotated import ROTATED
 from counterplay.studies.invariance.settings import ADAPTIVE, AGNOSTIC, BENIGN
 from counterplay.studies.invariance.symmetry_advice import ADVICE
-from counterplay.studies.invariance.symmetry_size import SIZE
+from counterplay.studies.invariance.symmetry_future import FUTURE
+from counterplay.studies.invariance.symmetry_labels import LABELS
+from counterplay.studies.invariance.symmetry_level import LEVELS
+from counterplay.studies.invariance.symmetry_race import RACE
+from counterplay.studies.invariance.symmetry_size import POWER, SIZE
 from counterplay.studies.study import Area
 
 AREA = Area(
@@ -35,7 +39,7 @@ AREA = Area(
     picture="hurts/hurts",
     studies=(
         NOT_OPTIMAL, BENIGN, HELPS, HURTS, COLOURS, ADAPTIVE, BOARDS, TABLE, ROTATED, AGNOSTIC,
-        DIMENSIONS, SIZE, ADVICE,
+        DIMENSIONS, LABELS, LEVELS, SIZE, POWER, ADVICE, RACE, FUTURE,
     ),
 )  # fmt: skip
 

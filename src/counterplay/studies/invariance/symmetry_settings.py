@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.studies.invariance.symmetry_size import halved
+from counterplay.studies.invariance.symmetry_worlds import halved, wine_sets
 
 SETTINGS: dict[str, tuple[str, str, int, str]] = {  # data, model, training rows, future
     "tic-tac-toe, D4, tree": ("boards", "tree", 200, "natural"),
@@ -116,8 +116,6 @@ def _data(name: str) -> tuple[FloatArray, Any, Any]:
 
 
 def _tables(name: str) -> tuple[FloatArray, Any, Any]:
-    from sklearn.preprocessing import StandardScaler
-
     from counterplay import datasets
     from counterplay.invariance import groups
 
@@ -125,15 +123,8 @@ def _tables(name: str) -> tuple[FloatArray, Any, Any]:
         X, y = datasets.fetch("spambase", return_X_y=True)
         words = np.log1p(np.asarray(X, dtype=np.float64)[:, :48])
         return words, np.asarray(y), groups.cyclic_shifts(48, step=12)
-    if name == "wine sets":  # is the mean quality of three wines above that of all wines?
-        frame: Any = datasets.fetch("wine_quality").frame
-        order = np.random.default_rng(0).permutation(len(frame))[: len(frame) // 3 * 3]
-        quality = frame["quality"].to_numpy()[order].reshape(-1, 3).mean(axis=1)
-        numbers = frame.drop(columns="quality").select_dtypes("number").to_numpy(dtype=np.float64)
-        rows = StandardScaler().fit_transform(numbers)[order].reshape(len(quality), -1)
-        blocks = np.arange(rows.shape[1]).reshape(3, -1).tolist()
-        label = (quality > frame["quality"].mean()).astype(int)
-        return rows, label, groups.column_permutations(rows.shape[1], blocks=blocks)
+    if name == "wine sets":
+        return wine_sets()
     frame = datasets.fetch("flusight").frame
     assert frame is not None
     wide = frame.pivot_table(index=["reference_date", "location", "horizon"], columns="model",

@@ -6,6 +6,7 @@ from counterplay.studies.strategic.graphs import STUDIES as GRAPHS
 from counterplay.studies.strategic.mistakes_over_time import MISTAKES_OVER_TIME
 from counterplay.studies.strategic.moves_ability import MOVES_ABILITY
 from counterplay.studies.strategic.moves_cuts import MOVES_CUTS
+from counterplay.studies.strategic.moves_enumeration import MOVES_ENUMERATION
 from counterplay.studies.strategic.moves_search import MOVES_SEARCH
 from counterplay.studies.strategic.proper_improper import PROPER_IMPROPER
 from counterplay.studies.strategic.sample_complexity import SAMPLE_COMPLEXITY
@@ -24,6 +25,7 @@ FINITE = (
     MOVES_SEARCH,
     MOVES_CUTS,
     MOVES_ABILITY,
+    MOVES_ENUMERATION,
 )
 
 AREA = Area(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 POINTS = 21
 CUTS = ("naive", "budget 1", "minimax")
 BARS = {GMSC: 0.01, ADULT: 0.035}  # worst test regret of the minimax cut
+FAR = {GMSC: 1, ADULT: 0}  # which other cut loses more than a fifth there
 GROUPS = {ADULT: "sex", LAW: "race"}
 TREES = "boosted trees"
 
@@ -89,7 +90,9 @@ def _cell(params: Params, seed: int) -> Record:
 
 
 def _boosted(table: People, split: int) -> dict[str, Any]:
-    """Boosted trees: cut chosen on 1000 people, tested on 1000 others, five budgets."""
+    """Boosted trees: fitted on half of the people, the cut chosen on one quarter and tested on
+    the other, five budgets.
+    """
     rows = np.arange(len(table.y))
     fit, rest = train_test_split(rows, test_size=0.5, random_state=split, stratify=table.y)
     A, ya = table.X.iloc[fit], table.y[fit]
@@ -99,7 +102,7 @@ def _boosted(table: People, split: int) -> dict[str, Any]:
     moves = free_moves(table, A)
     radii = np.linspace(0, 1, 5)
     parts = []
-    for mine in (rest[:1000], rest[1000:2000]):
+    for mine in np.array_split(rest, 2):
         low, high = best_shown(model, table.X.iloc[mine], moves, radii, positive=1, nodes=2000)
         y = table.y[mine] == 1
         parts.append(
@@ -149,14 +152,28 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for data, part in plain.groupby("data", sort=False):
         means = [float(part[f"{name} regret"].mean()) for name in CUTS]
         bar = BARS.get(str(data), min(means[:2]) + 0.01)
+        far = str(data) not in FAR or means[FAR[str(data)]] >= 0.2
         verdicts.append(
             Verdict(
                 "20.20",
                 f"{TITLES[str(data)]}: worst test regret over budgets 0 to 1 of the minimax cut "
                 "(naive cut, cut for budget 1 beside it).",
                 f"{means[2]:.3f} ({means[0]:.3f}, {means[1]:.3f})",
-                f"<= {bar:.3f}",
-                means[2] <= bar,
+                f"<= {bar:.3f}" + (f" ({CUTS[FAR[str(data)]]} >= 0.2)" if data in FAR else ""),
+                means[2] <= bar and far,
+            )
+        )
+    trees = frame[frame["model"] == TREES]
+    if len(trees):
+        means = [float(trees[f"{name} regret"].mean()) for name in CUTS]
+        verdicts.append(
+            Verdict(
+                "20.20",
+                "Boosted trees on HELOC: worst test regret of the minimax cut (naive cut, cut for "
+                f"budget 1 beside it); {trees['exact'].min():.3f} of the scores are exact.",
+                f"{means[2]:.3f} ({means[0]:.3f}, {means[1]:.3f})",
+                f"<= {min(means[:2]):.3f}",
+                means[2] <= min(means[:2]),
             )
         )
     certified = bool((plain["certified"] >= plain["train_regret"] - 1e-12).all())
@@ -237,5 +254,6 @@ MOVES_CUTS = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"regret": _regret_figure, "burden": _burden_figure},
+    version=2,
     full_needs="the tables heloc, taiwan, give_me_some_credit, adult, law_school and german_credit",
 )

@@ -53,7 +53,13 @@ def _grid(scale: Scale) -> Sequence[Params]:
 
 def _cell(params: Params, seed: int) -> Record:
     kind, rng = str(params["kind"]), np.random.default_rng(seed)
-    record: dict[str, Any] = {"value": None, "bound": None, "other": None, "streams": 1}
+    record: dict[str, Any] = {
+        "value": None,
+        "bound": None,
+        "other": None,
+        "length": None,
+        "streams": 1,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
         if kind in REGRET:
@@ -85,12 +91,12 @@ def _harm(kind: str, rng: np.random.Generator) -> dict[str, Any]:
     """Regimes of harm 0, c and 1; the safe model is harmless or keeps the rate."""
     K, T = int(rng.integers(2, 6)), int(rng.integers(200, 1501))
     delay, c = int(rng.choice([0, 5, 20])), float(rng.choice([0.05, 0.1, 0.3]))
-    harm = np.empty((T, K))
+    harm, bad = np.empty((T, K)), float(rng.uniform(0.05, 0.3))
     for model in range(K):
         t = 0
         while t < T:
             n = int(rng.integers(5, 80))
-            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.3, 0.4, 0.3])
+            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.6 - bad, 0.4, bad])
             t += n
     options: dict[str, Any] = {}
     burst = float(rng.uniform(1, 8))
@@ -150,15 +156,20 @@ def _largest(steps: FloatArray) -> float:
 def _alarms(c: float, rng: np.random.Generator) -> dict[str, Any]:
     """200 streams of 5,000 rounds at the rate, and of 40/c at twice the rate."""
     streams, T = 200, 5000
-    steady = np.cumsum(np.log1p(BET * ((rng.random((streams, T)) < c) - c)), axis=1)
-    limit = np.log(1 / ALPHA)
+    steps = np.log1p(BET * ((rng.random((streams, T)) < c) - c))
+    ever = float((np.cumsum(steps, axis=1) >= np.log(1 / ALPHA)).any(axis=1).mean())
     twice = np.log1p(BET * ((rng.random((streams, int(40 / c))) < 2 * c) - c))
-    level, fired = np.zeros(streams), np.zeros(streams, dtype=bool)
-    for column in twice.T:  # the bet that starts again whenever it has lost
+    found = {"value": ever, "other": float((_waits(twice) <= twice.shape[1]).mean())}
+    return found | {"length": float(np.minimum(_waits(steps), T).mean()), "streams": streams}
+
+
+def _waits(steps: FloatArray) -> FloatArray:
+    """Rounds until the bet that starts again whenever it has lost raises its alarm; or infinity."""
+    level, waits = np.zeros(len(steps)), np.full(len(steps), np.inf)
+    for t, column in enumerate(steps.T, start=1):
         level = np.maximum(level, 0.0) + column
-        fired |= level >= limit
-    ever = float((steady >= limit).any(axis=1).mean())
-    return {"value": ever, "other": float(fired.mean()), "streams": streams}
+        waits = np.where(level >= np.log(1 / ALPHA), np.minimum(waits, t), waits)
+    return waits
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
@@ -175,11 +186,16 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for (rho, T0), part in rows.groupby(["setting", "history"]):
         told = f"Calibrated burst exceeded, correlation {rho:g}, {T0} rounds of history"
         found.append(at_most("26.32", told, float(part.value.mean()), 0.1 if len(part) > 50 else 1))
+        if len(part) > 50:
+            told = f"The largest CUSUM of the history exceeded, {rho:g}, {T0} rounds"
+            found.append(at_least("26.32", told, float(part.other.mean()), 0.5))
     for c, part in frame[frame.kind == "alarm"].groupby("setting"):
         n = int(part.streams.sum())
         limit = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / n)
         told = f"Alarm ever raised at the rate {c:g}, {n} streams of 5,000 rounds"
         found.append(at_most("26.33", told, float(part.value.mean()), limit))
+        told = f"Rounds until the restarting alarm at the rate {c:g}, at most 5,000"
+        found.append(at_least("26.33", told, float(part.length.mean()), 1 / ALPHA))
         told = f"Alarm raised within 40/c rounds at twice the rate {c:g}"
         found.append(at_least("26.33", told, float(part.other.mean()), 0.99))
     return found

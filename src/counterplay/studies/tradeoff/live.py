@@ -35,7 +35,7 @@ def _grid(scale: Scale) -> Sequence[Params]:
         return [{"stream": "digits", "policy": policy, "replicate": 0} for policy in PLAIN]
     return [
         {"stream": stream, "policy": policy, "replicate": i}
-        for stream in ("bank", "Taiwan", "GMSC", "flu")
+        for stream in ("bank", "Taiwan", "GMSC", "flu", "Elec2")
         for policy in (*PLAIN, *RIVER)
         for i in range(1 if policy == "champion" else 10)
     ]
@@ -241,7 +241,7 @@ LIVE = Study(
     cell=_cell,
     verdicts=_verdicts,
     figures={"budget": _budget, "calibration": _calibration},
-    data=("bank_marketing", "taiwan", "give_me_some_credit", "flusight"),
+    data=("bank_marketing", "taiwan", "give_me_some_credit", "flusight", "elec2"),
     full_extra="river",
     full_needs="the credit, bank and FluSight data",
 )

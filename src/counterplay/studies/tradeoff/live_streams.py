@@ -14,14 +14,15 @@ from counterplay.studies.tradeoff.streams import RealStream, digits_stream, flu_
 
 BATCH = 20
 SAFE = 7
-CHAMPIONS = {"bank": 1, "Taiwan": 2, "GMSC": 1}
+CHAMPIONS = {"bank": 1, "Taiwan": 2, "GMSC": 1, "Elec2": 1}
 """The model that is live at first: the usual one; on Taiwan one that heeds defaults."""
 WANTED = {
     "bank": ("bank_marketing", 1),
     "Taiwan": ("taiwan", 0),
     "GMSC": ("give_me_some_credit", 0),
+    "Elec2": ("elec2", 1),
 }
-"""Data set, and the label that must not be missed: a buyer, a default."""
+"""Data set, and the label that must not be missed: a buyer, a default, a rising price."""
 
 
 @lru_cache(maxsize=4)

@@ -1,0 +1,89 @@
+"""``counterplay studio``: the server, and what its operator needs."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from counterplay.commands import studio_operate, studio_study
+from counterplay.commands.studio_options import HERE, Data, Database, settings_of
+
+app = typer.Typer(add_completion=False)
+app.add_typer(studio_study.app, name="study")
+app.add_typer(studio_operate.admin, name="admin")
+app.command(epilog="Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv")(
+    studio_study.links
+)
+for command in (
+    studio_operate.worker,
+    studio_operate.backup,
+    studio_operate.restore,
+    studio_operate.check,
+    studio_operate.migrate,
+    studio_operate.jobs,
+):
+    app.command()(command)
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="Examples: counterplay studio --data ./studio; counterplay studio study new cars.toml",
+)
+def studio(
+    context: typer.Context,
+    data: Data = HERE,
+    database: Database = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8700,
+    base_url: Annotated[
+        str | None, typer.Option(help="How people reach it: https://studio.example.org.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that run jobs.")] = 1,
+    trusted_proxies: Annotated[
+        int, typer.Option(min=0, max=10, help="Proxies whose X-Forwarded-For is believed.")
+    ] = 0,
+    insecure_http: Annotated[
+        bool, typer.Option("--insecure-http", help="Serve a network without https.")
+    ] = False,
+    allow_model_upload: Annotated[
+        bool, typer.Option("--allow-model-upload", help="Audits may bring .onnx and .skops.")
+    ] = False,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Write {url, pid, admin_link} here once it answers.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open a browser.")] = False,
+) -> None:
+    """Open the library in the browser: questions, campaigns, guards and audits.
+
+    Without a command: start the server and print the link of the admin. Everything is in one
+    folder; every answer is on the disk before it is acknowledged.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    settings = settings_of(
+        data,
+        database,
+        host=host,
+        port=port,
+        base_url=base_url,
+        workers=workers,
+        trusted_proxies=trusted_proxies,
+        insecure_http=insecure_http,
+        allow_model_upload=allow_model_upload,
+    )
+    settings.check_host()
+    from counterplay.studio.app import serve
+    from counterplay.studio.worker import Workers
+
+    def announce(told: dict[str, Any]) -> None:
+        typer.echo(f"The studio answers at {told['url']} (process {told['pid']}).", err=True)
+        if told.get("admin_link"):
+            typer.echo(f"Admin, once: {told['admin_link']}", err=True)
+        if open_:
+            webbrowser.open(told.get("admin_link") or told["url"])
+
+    with Workers(settings):
+        serve(settings, ready_file, announce=announce)

@@ -1,0 +1,70 @@
+"""Options that the studio's commands share, and how they open its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterplay.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from counterplay.studio.settings import Settings
+    from counterplay.studio.store import Store
+
+Data = Annotated[Path, typer.Option("--data", help="Folder of the studio's data.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="COUNTERPLAY_DATABASE",
+        help="URL of a PostgreSQL database; a SQLite file in the folder by default.",
+    ),
+]
+HERE = Path("studio")
+OPERATOR = "operator"
+"""How the log calls somebody at the command line."""
+
+
+def need_studio() -> None:
+    """Say what to install where the packages of the studio are missing."""
+    try:
+        import alembic
+        import argon2
+        import fastapi
+        import jinja2
+        import python_multipart
+        import sqlalchemy
+        import uvicorn
+    except ImportError:
+        raise MissingDependencyError("The studio needs: pip install counterplay[studio]") from None
+    del alembic, argon2, fastapi, jinja2, python_multipart, sqlalchemy, uvicorn
+
+
+def settings_of(data: Path, database: str | None, **more: Any) -> Settings:
+    """Return the settings of a command."""
+    need_studio()
+    from counterplay.studio.settings import Settings
+
+    if database is not None and not database.startswith("sqlite"):
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingDependencyError(
+                "PostgreSQL needs: pip install counterplay[studio,postgres]"
+            ) from None
+        del psycopg
+    return Settings(data=data, database=database, **more)
+
+
+@contextmanager
+def opened(data: Path, database: str | None) -> Iterator[Store]:
+    """Open the store of a command, beside a server if one runs."""
+    settings = settings_of(data, database)
+    from counterplay.studio.store import Store
+
+    with Store.open(settings) as store:
+        yield store

@@ -1,0 +1,251 @@
+"""``counterplay studio study ...`` and ``links``: the life of studies at the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from counterplay.commands.options import Json, print_json
+from counterplay.commands.studio_options import HERE, OPERATOR, Data, Database, opened
+from counterplay.core.exports import LARGEST
+from counterplay.core.files import read_limited, write_atomic
+from counterplay.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from counterplay.studio.store import Store
+    from counterplay.studio.store.base import PartyRow, StudyRow
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make and run studies.")
+Study = Annotated[str, typer.Argument(metavar="STUDY", help="Id of the study.")]
+_LARGEST_TOML = 2**20
+
+
+@app.command("new", epilog="Example: counterplay studio study new cars.toml --open-now")
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Kind, name and settings.")],
+    open_now: Annotated[bool, typer.Option("--open-now", help="Open it at once.")] = False,
+    data: Data = HERE,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Make a study from a file; paths in it are relative to the file."""
+    raw = read_toml(file)
+    kind, name = raw.get("kind"), raw.setdefault("name", file.stem)
+    if not isinstance(kind, str) or not isinstance(name, str):
+        raise InvalidInputError(f'{file} must say what it is: kind = "elicitation", name = "..."')
+    with opened(data, database) as store:
+        from counterplay.studio.kinds import kind_of
+
+        config = kind_of(kind).read_config(raw, file.parent)
+        study = store.new_study(kind, name, config, actor=OPERATOR, open_now=open_now)
+        store.audit(OPERATOR, "study.new", study.public_id, {"kind": kind})
+    _show(study, as_json)
+
+
+@app.command("list")
+def show(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
+    """List the studies, newest first."""
+    with opened(data, database) as store:
+        studies = store.studies()
+    if as_json:
+        print_json([_facts(study) for study in studies])
+        return
+    for study in studies:
+        typer.echo(f"{study.public_id}  {study.kind:<12} {study.state:<7} {study.name}")
+
+
+@app.command("open")
+def open_(
+    study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
+) -> None:
+    """Let people answer."""
+    _change(study, "open", data, database, as_json)
+
+
+@app.command()
+def pause(
+    study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
+) -> None:
+    """Take no answers for a while."""
+    _change(study, "paused", data, database, as_json)
+
+
+@app.command()
+def close(
+    study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
+) -> None:
+    """Take no answers any more; what was answered stays."""
+    _change(study, "closed", data, database, as_json)
+
+
+@app.command("export", epilog="Example: counterplay studio study export 6d3f... -o export.jsonl")
+def export(
+    study: Study,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
+    version: Annotated[
+        int | None, typer.Option(help="Version of the study; the present one by default.")
+    ] = None,
+    data: Data = HERE,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Write all events of a study as a file that ``counterplay verify`` recomputes."""
+    with opened(data, database) as store:
+        from counterplay.studio.exports import export_lines
+
+        lines = list(export_lines(store, store.study(study), version))
+        write_atomic(out, "".join(lines))
+        store.audit(OPERATOR, "study.export", study, {"events": len(lines) - 1})
+    if as_json:
+        print_json({"study": study, "file": str(out), "events": len(lines) - 1})
+    else:
+        typer.echo(f"{len(lines) - 1} events written to {out}; check it: counterplay verify {out}")
+
+
+@app.command("import", epilog="Example: counterplay studio study import export.jsonl")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="EXPORT", help="An export.")],
+    data: Data = HERE,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Store the study of an export, if every hash and every result of it holds."""
+    content = read_limited(file, what="the export", limit=LARGEST)
+    with opened(data, database) as store:
+        from counterplay.studio.exports import import_study
+
+        study = import_study(store, content, actor=OPERATOR)
+    _show(study, as_json)
+
+
+def links(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="STUDY | revoke PARTY | reissue PARTY", help="What to do."),
+    ],
+    n: Annotated[int, typer.Option("--n", help="How many new parties.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The CSV file to write; else printed.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Name of the parties.")] = None,
+    open_for: Annotated[
+        int | None, typer.Option(help="One link for everybody, for this many people.")
+    ] = None,
+    base_url: Annotated[
+        str, typer.Option(help="Address that people use.")
+    ] = "http://127.0.0.1:8700",
+    data: Data = HERE,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Make secret links, as CSV (party, url, token): this is the only time they are shown.
+
+    A campaign gets one link for each of its parties. ``links revoke PARTY`` ends the links of a
+    party, ``links reissue PARTY`` makes a new one.
+
+    Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv
+    """
+    if not 1 <= n <= 100_000:
+        raise InvalidInputError(f"--n must be 1 to 100,000, got {n}")
+    with opened(data, database) as store:
+        if words[0] in ("revoke", "reissue") and len(words) == 2:
+            rows = _again(store, words[0], words[1])
+        elif len(words) == 1:
+            rows = _new_links(store, store.study(words[0]), n, label, open_for)
+        else:
+            raise InvalidInputError("say links STUDY, links revoke PARTY or links reissue PARTY")
+    base = base_url.rstrip("/")
+    found = [{"party": p, "url": f"{base}/j/{t}" if t else "", "token": t} for p, t in rows]
+    if as_json:
+        print_json(found)
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["party", "url", "token"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "party": safe_cell(row["party"])} for row in found)
+    if out is None:
+        typer.echo(text.getvalue(), nl=False)
+    else:
+        write_atomic(out, text.getvalue())
+        out.chmod(0o600)
+
+
+def safe_cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _again(store: Store, word: str, party: str) -> list[tuple[str, str]]:
+    row = store.party(party)
+    store.audit(OPERATOR, f"links.{word}", party)
+    if word == "reissue":
+        return [(party, store.reissue(row))]
+    store.revoke_links(row)
+    return [(party, "")]
+
+
+def _new_links(
+    store: Store, study: StudyRow, n: int, label: str | None, open_for: int | None
+) -> list[tuple[str, str]]:
+    store.audit(OPERATOR, "links.new", study.public_id, {"n": n, "open_for": open_for})
+    if open_for is not None:
+        return [("open link", store.new_open_link(study, open_for))]
+    parties = _new_parties(store, study, n, label)
+    return [(party.public_id, store.new_link(party)) for party in parties]
+
+
+def _new_parties(store: Store, study: StudyRow, n: int, label: str | None) -> list[PartyRow]:
+    from counterplay.studio.kinds import kind_of
+
+    kind: Any = kind_of(study.kind)
+    if not hasattr(kind, "parties"):
+        start = len(store.parties(study))
+        called = label or "participant"
+        return [
+            store.new_party(study, role="participant", label=f"{called} {start + i + 1}")
+            for i in range(n)
+        ]
+    known = {party.label for party in store.parties(study)}
+    names = [name for name in kind.parties(store.config(study)) if name not in known]
+    if not names:
+        raise InvalidInputError("every party has its link; make new ones with: links reissue PARTY")
+    return [store.new_party(study, role="labeller", label=name) for name in names]
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return the content of a small TOML file."""
+    content = read_limited(file, what="the file", limit=_LARGEST_TOML)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{file} is not TOML: {str(error)[:150]}") from None
+
+
+def _change(study: str, state: str, data: Path, database: str | None, as_json: bool) -> None:
+    with opened(data, database) as store:
+        row = store.set_state(study, state, actor=OPERATOR)
+        store.audit(OPERATOR, f"study.{state}", study)
+    _show(row, as_json)
+
+
+def _show(study: StudyRow, as_json: bool) -> None:
+    if as_json:
+        print_json(_facts(study))
+    else:
+        typer.echo(f"{study.public_id}  {study.kind}, {study.state}: {study.name}")
+
+
+def _facts(study: StudyRow) -> dict[str, Any]:
+    return {
+        "study": study.public_id,
+        "kind": study.kind,
+        "name": study.name,
+        "state": study.state,
+        "version": study.version,
+        "created_at": study.created_at,
+    }

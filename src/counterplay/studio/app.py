@@ -1,0 +1,191 @@
+"""The application: routes, gate, error pages, and the server that runs it.
+
+``create_app(settings)`` opens the store when the server starts and closes it when it ends;
+``serve`` is what ``counterplay studio`` calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.responses import Response
+
+from counterplay.core.files import write_atomic
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store
+from counterplay.studio.web import errors
+from counterplay.studio.web.house import House
+from counterplay.studio.web.middleware import Gate
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+ROOMS = (
+    "participant", "join", "health", "admin", "studies", "wizard", "labelling", "guard_api",
+    "coordinator", "guard_pages", "audits", "live", "reports",
+)  # fmt: skip
+_STATIC = {
+    "studio.css": "text/css; charset=utf-8",
+    "studio.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def create_app(settings: Settings | None = None, *, store: Store | None = None) -> FastAPI:
+    """Return the studio as an application that any ASGI server can run or mount.
+
+    Parameters
+    ----------
+    settings:
+        Where the data are and how people reach the server.
+    store:
+        An open store, which stays open; one is opened and closed with the server by default.
+    """
+    chosen = settings or Settings()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opened = store
+        if opened is None:
+            opened = await asyncio.to_thread(Store.open, chosen, server=True)
+        app.state.house = House(chosen, opened, opened.server_key())
+        try:
+            yield
+        finally:
+            if store is None:
+                await asyncio.to_thread(opened.close)
+
+    app = FastAPI(
+        title="counterplay studio", lifespan=lifespan, openapi_url=None, docs_url=None,
+        redoc_url=None,
+    )  # fmt: skip
+    for room in ROOMS:
+        app.include_router(importlib.import_module(f"counterplay.studio.web.{room}").router)
+    app.add_route("/static/{name}", _static, methods=["GET"])
+    app.add_route("/refused", errors.refused, methods=["GET"])
+    errors.install(app)
+    app.add_middleware(
+        Gate, https=chosen.https, trusted_proxies=chosen.trusted_proxies,
+        per_minute=chosen.requests_per_minute,
+    )  # fmt: skip
+    return app
+
+
+async def _static(request: Request) -> Response:
+    """Serve the style sheet and the script; they may be kept for an hour."""
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return errors.answer(request, 404, "")
+    headers = {"cache-control": "public, max-age=3600"}
+    return Response(_file(name), 200, headers, media_type=_STATIC[name])
+
+
+@cache
+def _file(name: str) -> bytes:
+    return resources.files("counterplay.studio").joinpath(f"static/{name}").read_bytes()
+
+
+def serve(
+    settings: Settings,
+    ready_file: Path | None = None,
+    *,
+    announce: Callable[[dict[str, Any]], None] | None = None,
+) -> None:
+    """Run the server until it is stopped.
+
+    Parameters
+    ----------
+    settings:
+        Checked: a network without https is refused.
+    ready_file:
+        Written once the server answers: ``{url, pid, admin_link}`` as JSON.
+    announce:
+        Called with the same.
+    """
+    settings.check_host()
+    store = Store.open(settings, server=True)
+    try:
+        app = create_app(settings, store=store)
+        config = uvicorn.Config(
+            app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
+            server_header=False, date_header=True, proxy_headers=False, timeout_keep_alive=20,
+            limit_concurrency=2_000, h11_max_incomplete_event_size=32 * 1024,
+            timeout_graceful_shutdown=5, lifespan="on",
+        )  # fmt: skip
+        server = _Server(config)
+        secret = _login(store) if settings.loopback else None
+        with asyncio.Runner(loop_factory=_loop()) as runner:
+            runner.run(_run(server, settings, ready_file, announce, secret))
+    finally:
+        store.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in peace when it is told to, so that the store is closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals of the process, if this is its main thread."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+def _login(store: Store) -> str:
+    """Return the secret of a login link that works once, for the first owner."""
+    owners = (row for row in store.admins() if row.role == "owner" and not row.disabled_at)
+    owner = next(owners, None) or store.new_admin("admin", password=None, role="owner")
+    return store.new_login(owner)
+
+
+def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _run(
+    server: uvicorn.Server,
+    settings: Settings,
+    ready_file: Path | None,
+    announce: Callable[[dict[str, Any]], None] | None,
+    secret: str | None,
+) -> None:
+    """Serve, and say so once the socket is open."""
+    task = asyncio.create_task(server.serve())
+    while not server.started and not task.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        told = _ready(server, settings, secret)
+        if ready_file is not None:
+            write_atomic(ready_file, json.dumps(told))
+        if announce is not None:
+            announce(told)
+    await task
+
+
+def _ready(server: uvicorn.Server, settings: Settings, secret: str | None) -> dict[str, Any]:
+    port = server.servers[0].sockets[0].getsockname()[1]
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = settings.base_url or f"http://{host}:{port}"
+    link = None if secret is None else f"{url}/admin/link/{secret}"
+    return {"url": url, "pid": os.getpid(), "admin_link": link}

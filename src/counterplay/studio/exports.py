@@ -1,0 +1,218 @@
+"""Export a study as a file that proves itself, and import one only if it does.
+
+Everything in a file from outside is untrusted: it is parsed into typed records, every hash is
+checked and every stated result recomputed, and all streams are replayed, before a row is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+import counterplay
+from counterplay.core.exports import (
+    START,
+    Event,
+    Export,
+    Head,
+    StudyLine,
+    config_hash,
+    read_export,
+)
+from counterplay.core.records import canonical, write_record
+from counterplay.errors import CounterplayError
+from counterplay.studio.errors import Refused
+from counterplay.studio.kinds import NAMES, Kind, kind_of
+from counterplay.studio.store import Store
+from counterplay.studio.store import tables as t
+from counterplay.studio.store.append import to_columns
+from counterplay.studio.store.base import StudyRow, plain, public_id
+from counterplay.studio.store.database import now, told
+from counterplay.studio.store.folds import read_events
+
+_UNREADABLE = (
+    CounterplayError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What the replay of a hostile log may end in; all of it means: this file cannot be imported."""
+
+
+def export_lines(store: Store, study: StudyRow, version: int | None = None) -> Iterator[str]:
+    """Yield the lines of an export: the study, then every event of every stream.
+
+    Answers belong to the version of the study under which they were given; an export holds those
+    of one version, the present one by default. All lines are of one moment.
+    """
+    number = study.version if version is None else version
+    kind = kind_of(study.kind)
+    study_kind, config = kind.export(store.config(study, number))
+    s = t.stream.c
+    own = sa.case((s.id == study.public_id, 0), else_=1)
+    mine = sa.and_(
+        s.study == study.id, s.seq > 0, sa.or_(s.version == number, s.id == study.public_id)
+    )
+    with told(), store.engine.connect() as fresh:
+        connection = fresh
+        if connection.dialect.name != "sqlite":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            rows = list(connection.execute(sa.select(t.stream).where(mine).order_by(own, s.party)))
+            line = StudyLine(
+                kind="counterplay-export",
+                version=1,
+                study=study.public_id,
+                study_kind=study_kind,  # type: ignore[arg-type]
+                config=config,
+                config_hash=config_hash(config),
+                library_version=study.library_version,
+                fold_version=study.fold_version,
+                heads=tuple(Head(stream=r.id, seq=r.seq, hash=r.hash) for r in rows),
+            )
+            yield write_record(line) + "\n"
+            for row in rows:
+                for event in read_events(connection, row.id):
+                    yield write_record(event) + "\n"
+
+
+def import_study(store: Store, data: bytes, *, actor: str) -> StudyRow:
+    """Store the study of an export, all of it or nothing.
+
+    Raises
+    ------
+    InvalidStateError, Refused
+        The file is not an export, a hash or a result does not hold, the kind is not one of the
+        studio's, or a study or stream of it is here already.
+    """
+    from counterplay.verify import verify
+
+    export = read_export(data)
+    if export.study.study_kind not in NAMES:
+        raise Refused(
+            f"The studio has no studies of the kind {export.study.study_kind!r}; "
+            f"it knows {', '.join(NAMES)}."
+        )
+    broken = first_broken(export)
+    if broken is not None:
+        raise Refused(broken)
+    for check in verify(data).checks:
+        if check.status == "failed":
+            raise Refused(f"{check.name}: {check.detail}; nothing was imported.")
+    kind = kind_of(export.study.study_kind)
+    streams: dict[str, list[Event]] = {}
+    for event in export.events:
+        streams.setdefault(event.stream, []).append(event)
+    _replay_all(kind, export, streams)
+    return _insert(store, kind, export, streams, actor)
+
+
+def first_broken(export: Export) -> str | None:
+    """Return the sentence for the first event whose hash does not match; None if all do."""
+    from counterplay.verify import broken_at
+
+    streams: dict[str, list[Event]] = {}
+    for event in export.events:
+        streams.setdefault(event.stream, []).append(event)
+    for name, events in streams.items():
+        found = broken_at(events)
+        if found is not None:
+            return f"Event {found[0]} of stream {name[:12]}...: hash does not match ({found[1]})."
+    return None
+
+
+def _replay_all(kind: Kind, export: Export, streams: dict[str, list[Event]]) -> None:
+    config, place = export.study.config, "The configuration"
+    try:
+        for events in streams.values():
+            state = kind.begin(config)
+            for event in events:
+                place = f"Event {event.seq} of stream {event.stream[:12]}..."
+                state = kind.apply(config, state, event)
+    except _UNREADABLE as error:
+        raise Refused(
+            f"{place}: it cannot be replayed ({str(error)[:120]}); nothing was imported."
+        ) from error
+
+
+def _insert(
+    store: Store, kind: Kind, export: Export, streams: dict[str, list[Event]], actor: str
+) -> StudyRow:
+    line = export.study
+    fits = re.fullmatch(r"[A-Za-z0-9_-]{8,40}", line.study) is not None
+    key = line.study if fits else public_id()
+    if any(len(name) > 80 or not name.isprintable() for name in streams):
+        raise Refused("A stream of the export has a name of more than 80 plain characters.")
+    name, state = key, "closed"
+    for event in streams.get(key, []):
+        if event.kind in ("study.created", "study.edited") and event.body is not None:
+            name = str(event.body.get("name", name))
+        words = {"study.opened": "open", "study.paused": "paused", "study.closed": "closed"}
+        state = words.get(event.kind, state)
+
+    def insert(connection: sa.Connection) -> None:
+        values = {"public_id": key, "kind": kind.name, "name": plain(name, "name"),
+                  "state": state, "version": 1, "config_hash": line.config_hash,
+                  "created_at": now(), "closed_at": now() if state == "closed" else None,
+                  "fold_version": kind.fold_version,
+                  "library_version": counterplay.__version__}  # fmt: skip
+        made = connection.execute(sa.insert(t.study).values(values)).inserted_primary_key
+        assert made is not None
+        number = made[0]
+        version = {"study": number, "version": 1, "config": canonical(line.config).decode(),
+                   "config_hash": line.config_hash}  # fmt: skip
+        connection.execute(sa.insert(t.study_version).values(version))
+        for stream, events in {key: [], **streams}.items():
+            _insert_stream(connection, number, stream, events, kind, own=stream == key)
+
+    try:
+        store._write(insert)
+    except sa.exc.IntegrityError:
+        raise Refused(
+            f"The study {key} or one of its streams is here already; nothing was imported."
+        ) from None
+    store.audit(actor, "study.import", key, {"events": len(export.events)})
+    return store.study(key)
+
+
+def _insert_stream(
+    connection: sa.Connection,
+    study: int,
+    stream: str,
+    events: list[Event],
+    kind: Kind,
+    *,
+    own: bool,
+) -> None:
+    party = None
+    if kind.name == "elicitation" and not own:
+        erased = any(event.kind == "party.withdrawn" for event in events)
+        values: dict[str, Any] = {
+            "study": study,
+            "public_id": stream[:40],
+            "role": "participant",
+            "label": stream[:40],
+            "created_at": now(),
+            "erased_at": now() if erased else None,
+        }
+        made = connection.execute(sa.insert(t.party).values(values)).inserted_primary_key
+        assert made is not None
+        party = made[0]
+    last = events[-1] if events else None
+    head = {"id": stream, "study": study, "party": party, "version": 1,
+            "seq": 0 if last is None else last.seq,
+            "hash": START if last is None else last.hash}  # fmt: skip
+    connection.execute(sa.insert(t.stream).values(head))
+    for start in range(0, len(events), 500):
+        rows = [
+            to_columns(event, None if event.body is None else canonical(event.body).decode())
+            for event in events[start : start + 500]
+        ]
+        connection.execute(sa.insert(t.event), rows)

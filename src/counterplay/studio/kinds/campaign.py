@@ -1,0 +1,276 @@
+"""A labelling campaign of several parties as a study: one stream, the lines of the campaign's log.
+
+The area decides what to ask; the studio hands the open questions out, at most ten per party, and
+keeps what people said. Answers, skips and retractions are people's events; questions, frozen
+labels, certificates and the result follow from them in the same transaction.
+Source: docs/theory/28-studio.md and docs/theory/24-campaign.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from counterplay.core import export_bodies as bodies
+from counterplay.core.exports import Event
+from counterplay.errors import InvalidInputError, ProtocolError
+from counterplay.labeling import campaign_log as lines
+from counterplay.labeling.campaign_questions import label_code
+from counterplay.studio.errors import Refused
+from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds.campaign_config import read_config
+from counterplay.studio.kinds.campaign_fold import BATCH, CampaignFold
+
+SERVER = "studio"
+_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved")
+
+
+class CampaignKind:
+    """Rules of a campaign; see :class:`counterplay.studio.kinds.Kind`."""
+
+    name = "campaign"
+    fold_version = 1
+
+    def read_config(self, raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Read the pool, the owners and the classes."""
+        return read_config(raw, folder)
+
+    def parties(self, config: dict[str, Any]) -> list[str]:
+        """Names of the parties; each has its own link."""
+        return list(config["parties"])
+
+    def begin(self, config: dict[str, Any]) -> CampaignFold:
+        """Return the state of an empty stream."""
+        return CampaignFold.begin(config)
+
+    def apply(self, config: dict[str, Any], state: CampaignFold, event: Event) -> CampaignFold:
+        """Take an event; what does not concern the campaign is passed over."""
+        if event.kind.startswith("label."):
+            state.take(event)
+        return state
+
+    def check(self, config: dict[str, Any], state: CampaignFold, event: NewEvent) -> None:
+        """Refuse what the campaign would not take."""
+        word = event.kind.removeprefix("label.")
+        if not event.kind.startswith("label.") or event.actor == SERVER:
+            return
+        if word not in _PEOPLE:
+            raise Refused(f"A campaign takes no event {word[:40]!r}.")
+        if not state.begun and not (word == "imported" and "known" in event.body):
+            raise Refused("The campaign has not begun.")
+        try:
+            _CHECKS[word](state, event.body)
+        except Refused:
+            raise
+        except (InvalidInputError, ProtocolError, KeyError, TypeError, ValueError) as error:
+            told = str(error) if isinstance(error, InvalidInputError | ProtocolError) else word
+            raise Refused(f"{told[:1].upper()}{told[1:]}") from None
+
+    def follow(
+        self, config: dict[str, Any], state: CampaignFold, event: Event
+    ) -> Sequence[NewEvent]:
+        """Begin, hand out questions, and say what follows from the answers."""
+        opens = event.kind == "study.opened" and not state.begun
+        again = event.kind == "label.imported" and not state.begun
+        if opens or again:
+            line = msgspec.json.decode(state.campaign.events[0])
+            del line["type"]
+            return [NewEvent("label.start", line, f"start:{event.hash[:32]}", SERVER)]
+        if not event.kind.startswith("label.") or not state.begun or state.problem:
+            return []
+        if event.kind in ("label.ask", "label.disagreed", "label.resolved", "label.result"):
+            return []
+        return [*_next(state, event)]
+
+    def erases(self, config: dict[str, Any], events: Sequence[Event], party: str) -> Iterable[int]:
+        """Say which events lose their content: everything that the party itself wrote."""
+        return [e.seq for e in events if e.actor == party and e.kind != "party.withdrawn"]
+
+    def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return what line 1 of an export states."""
+        return "campaign", config
+
+
+def _next(state: CampaignFold, event: Event) -> Iterable[NewEvent]:
+    """What follows from an event: one thing at a time until only questions are left to hand out."""
+    mark = event.hash[:24]
+    vectors = state.vectors()
+    untold = state.untold()
+    if untold:
+        key, number = untold[0]
+        vector, scope, parties, own, _ = vectors[key]
+        launched = bodies.CampaignLaunched(
+            vector=number, scope=scope, parties=parties, own=own, n=vector.n, alpha=vector.alpha,
+            items=tuple(vector.items.tolist()), labels=tuple(vector.labels.tolist()),
+        )  # fmt: skip
+        yield NewEvent("label.launch", msgspec.to_builtins(launched), f"launch:{mark}", SERVER)
+        return
+    for key, (vector, scope, _, _, certificate) in vectors.items():
+        number = state.tests[key]
+        if certificate is not None and number not in state.certified:
+            passed = bodies.CampaignCertified(
+                vector=number, scope=scope, checked=certificate.checked, wrong=certificate.wrong,
+                known_wrong=vector.known_wrong, bound=certificate.bound,
+            )  # fmt: skip
+            yield NewEvent("label.certify", msgspec.to_builtins(passed), f"certify:{mark}", SERVER)
+            return
+    yield from _differing(state, mark)
+    yield from _handed_out(state, mark)
+    if state.state.finished and state.stated is None:
+        yield NewEvent("label.result", _result(state), f"result:{mark}", SERVER)
+
+
+def _handed_out(state: CampaignFold, mark: str) -> Iterable[NewEvent]:
+    """Open questions for every party, in an order that tells nothing, at most ten each."""
+    campaign = state.campaign
+    waiting: dict[str, int] = {}
+    fresh = []
+    for question in campaign._open():
+        if question.id in campaign._shown:
+            waiting[question.party] = waiting.get(question.party, 0) + 1
+        else:
+            fresh.append(question)
+    for question in sorted(fresh, key=lambda q: (q.id not in state.again, state.secret(q.id))):
+        if waiting.get(question.party, 0) < BATCH or question.id in state.again:
+            waiting[question.party] = waiting.get(question.party, 0) + 1
+            body = msgspec.to_builtins(campaign._ask_line(question))
+            del body["type"]
+            yield NewEvent("label.ask", body, f"ask:{mark}:{question.id}", SERVER)
+
+
+def _differing(state: CampaignFold, mark: str) -> Iterable[NewEvent]:
+    """Items on which people gave different labels, once each."""
+    told: dict[int, dict[str, int]] = {}
+    for answer in state.answers.values():
+        if answer.code >= 0:
+            told.setdefault(answer.item, {})[answer.question] = answer.code
+    for item, codes in told.items():
+        if len(set(codes.values())) > 1 and item not in state.disagreed:
+            by = [[state.answers[q].party, code] for q, code in codes.items()]
+            body = {"item": item, "answers": by}
+            yield NewEvent("label.disagreed", body, f"disagreed:{mark}:{item}", SERVER)
+
+
+def _result(state: CampaignFold) -> dict[str, Any]:
+    result = state.campaign.result()
+    place = {label: code for code, label in enumerate(state.config["classes"])}
+    stated = bodies.CampaignStated(
+        labels=tuple(place.get(label) for label in result.labels.tolist()),
+        certificates=tuple(result.certificates),
+    )
+    found: dict[str, Any] = msgspec.to_builtins(stated)
+    return found
+
+
+def _check_answer(state: CampaignFold, body: dict[str, Any]) -> None:
+    asked = state.campaign._find(str(body["id"]))
+    if body.get("party") not in (None, asked.party):
+        raise Refused("That question belongs to another party.")
+    if "label" in body:
+        code = body["label"]
+        if type(code) is not int or not 0 <= code < len(state.config["classes"]):
+            raise Refused("That is none of the labels.", "label")
+
+
+def _check_retract(state: CampaignFold, body: dict[str, Any]) -> None:
+    answer = state.answers.get(str(body["id"]))
+    if answer is None:
+        raise Refused("There is no such answer to take back.")
+    if body.get("party") not in (None, answer.party):
+        raise Refused("That answer is somebody else's.")
+
+
+def _check_expire(state: CampaignFold, body: dict[str, Any]) -> None:
+    state.campaign._find(str(body["id"]))
+
+
+def _check_withdraw(state: CampaignFold, body: dict[str, Any]) -> None:
+    item, reason = body["item"], str(body["reason"]).strip()
+    if type(item) is not int or not 0 <= item < state.config["items"]:
+        raise Refused("There is no such item.", "item")
+    if not reason:
+        raise Refused("Say why the item is taken out.", "reason")
+    if item in state.state.withdrawn:
+        raise Refused("That item was taken out already.", "item")
+    if any(a.item == item and a.code >= 0 for a in state.answers.values()):
+        raise Refused("That item was answered and cannot be taken out: its answer is in use.")
+
+
+def _check_party(state: CampaignFold, body: dict[str, Any]) -> None:
+    number = state.campaign._party(str(body["party"]))
+    if number in state.state.gone:
+        raise Refused("That party has left already.")
+
+
+def _check_imported(state: CampaignFold, body: dict[str, Any]) -> None:
+    classes = state.config["classes"]
+    if body.get("known"):
+        if state.answers:
+            raise Refused(
+                "Known labels can be imported before the first answer only: later ones would "
+                "change what the parties were promised."
+            )
+        given = dict(state.known)
+        for item, code in body["known"]:
+            fits = type(item) is int and 0 <= item < state.config["items"] and item not in given
+            if not fits or type(code) is not int or not 0 <= code < len(classes):
+                raise Refused(f"Item {str(item)[:20]} or its label is not in this campaign.")
+    seen: set[str] = set()
+    for name, code, _ in body.get("answers", ()):
+        state.campaign._find(name)
+        if name in seen:
+            raise Refused(f"Question {name[:40]} is there twice.")
+        seen.add(name)
+        if code is not None and not 0 <= code < len(classes):
+            raise Refused(f"Question {name[:40]}: that is none of the labels.")
+
+
+def _check_resolved(state: CampaignFold, body: dict[str, Any]) -> None:
+    if state.disagreed.get(body["item"]) is None:
+        raise Refused("Nobody disagrees on that item.")
+    if not str(body.get("note", "")).strip():
+        raise Refused("Say how it was resolved.", "note")
+
+
+_CHECKS = {
+    "tell": _check_answer,
+    "skip": _check_answer,
+    "retract": _check_retract,
+    "expire": _check_expire,
+    "withdraw": _check_withdraw,
+    "party": _check_party,
+    "imported": _check_imported,
+    "resolved": _check_resolved,
+}
+
+
+def lost_answers(state: CampaignFold, party: str) -> dict[str, int]:
+    """How many answers of a party the others had used: their promise is weaker by these."""
+    inner = state.state
+    if inner.joint is None:
+        return {}
+    number = inner.names.index(party)
+    found = {}
+    for other, shadow in inner.joint.shadows.items():
+        lost = sum(set(inner.given.get(key, ())) == {number} for key in shadow.passed)
+        if other != number and lost:
+            found[inner.names[other]] = lost
+    return found
+
+
+def answer_code(state: CampaignFold, label: str) -> int | None:
+    """The code of a label as a person gave it; None for "cannot tell"."""
+    code = label_code(label, state.config["classes"])
+    return None if code < 0 else code
+
+
+def log_text(state: CampaignFold) -> str:
+    """The campaign's own log, which ``Campaign.from_log`` reads."""
+    return state.campaign.log()
+
+
+__all__ = ["KIND", "CampaignKind", "answer_code", "lines", "log_text", "lost_answers"]
+KIND = CampaignKind()

@@ -1,0 +1,103 @@
+"""The right to leave: content and salts of a party go, the chain of hashes stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from counterplay.studio.kinds import NewEvent, kind_of
+from counterplay.studio.store import tables as t
+from counterplay.studio.store.append import Appended
+from counterplay.studio.store.base import PartyRow, Rows, StudyRow
+from counterplay.studio.store.database import now, told
+from counterplay.studio.store.folds import FoldCache, read_events
+
+_KEPT = ("party.withdrawn", "study.")
+
+
+class Erasing(Rows):
+    """Withdrawal of a party."""
+
+    _folds: FoldCache
+
+    def withdraw_party(self, party: PartyRow, *, actor: str | None = None) -> Appended:
+        """Erase what a party said, its name, links and sessions; writes ``party.withdrawn``.
+
+        The content is overwritten in the database file; the write-ahead log is emptied after it.
+        """
+        study = self.study_by_id(party.study)
+        stream = self.stream_of(study, party)
+        body = {"party": party.public_id}
+        event = NewEvent(
+            "party.withdrawn", body, f"withdrawn:{party.public_id}", actor or party.public_id
+        )
+
+        def erase(connection: sa.Connection) -> None:
+            e = t.event.c
+            numbers = self._erased_numbers(connection, study, stream, party)
+            for start in range(0, len(numbers), 500):
+                chosen = e.seq.in_(numbers[start : start + 500])
+                where = (e.stream == stream, chosen)
+                connection.execute(sa.update(t.event).where(*where).values(body=None, salt=None))
+            connection.execute(sa.delete(t.snapshot).where(t.snapshot.c.stream == stream))
+            p, n = t.party.c, t.link.c
+            gone = {"label": "withdrawn", "locale": None, "erased_at": now()}
+            connection.execute(sa.update(t.party).where(p.id == party.id).values(gone))
+            connection.execute(
+                sa.update(t.link)
+                .where(n.party == party.id, n.revoked_at.is_(None))
+                .values(revoked_at=now())
+            )
+            connection.execute(sa.delete(t.session).where(t.session.c.party == party.id))
+
+        done: Appended = self._append_with(stream, [event], None, erase)[0]
+        self._folds.drop(stream)
+        self._forget_sessions()
+        self._overwrite()
+        return done
+
+    def _erased_numbers(
+        self, connection: sa.Connection, study: StudyRow, stream: str, party: PartyRow
+    ) -> list[int]:
+        events = read_events(connection, stream)
+        if stream == party.public_id:
+            return [e.seq for e in events if not e.kind.startswith(_KEPT)]
+        kind: Any = kind_of(study.kind)
+        if hasattr(kind, "erases"):
+            config = self.config(study)
+            return sorted(set(kind.erases(config, events, party.public_id)))
+        return [
+            e.seq for e in events if e.actor == party.public_id and not e.kind.startswith(_KEPT)
+        ]
+
+    def _overwrite(self) -> None:
+        """Empty the write-ahead log (SQLite), remove dead rows (PostgreSQL)."""
+        with told(), self.engine.connect() as connection:
+            if self.settings.sqlite_file is not None:
+                raw: Any = connection.connection.dbapi_connection
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            else:
+                plain = connection.execution_options(isolation_level="AUTOCOMMIT")
+                plain.exec_driver_sql("VACUUM event")
+                plain.exec_driver_sql("VACUUM party")
+
+    def study_by_id(self, number: int) -> StudyRow:
+        """Return a study by its row number."""
+        raise NotImplementedError
+
+    def stream_of(self, study: StudyRow, party: PartyRow | None = None) -> str:
+        """Return the stream of a party."""
+        raise NotImplementedError
+
+    def config(self, study: StudyRow, version: int | None = None) -> dict[str, Any]:
+        """Return a configuration."""
+        raise NotImplementedError
+
+    def _append_with(
+        self, stream: str, events: list[NewEvent], expected: int | None, also: Any
+    ) -> list[Appended]:
+        raise NotImplementedError
+
+    def _forget_sessions(self) -> None:
+        raise NotImplementedError

@@ -1,0 +1,87 @@
+"""How much was answered, and when: counts for lists and pictures, from the log itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from counterplay.studio.store import tables as t
+from counterplay.studio.store.database import reading
+
+if TYPE_CHECKING:
+    from counterplay.studio.store import Store
+    from counterplay.studio.store.base import StudyRow
+
+DAYS = 28
+MOST_PARTIES = 500
+ANSWERS = ("elicit.answered", "elicit.cannot_say", "label.tell", "guard.outcome")
+
+
+def overview(store: Store) -> dict[int, dict[str, int]]:
+    """Return parties, answers and today's answers of every study, by row number."""
+    today = datetime.now(UTC).date().isoformat()
+    e, s = t.event.c, t.stream.c
+    answers = (
+        sa.select(s.study, sa.func.count(), sa.func.sum(sa.case((e.at >= today, 1), else_=0)))
+        .join_from(t.event, t.stream, e.stream == s.id)
+        .where(e.kind.in_(ANSWERS))
+        .group_by(s.study)
+    )
+    parties = sa.select(t.party.c.study, sa.func.count()).group_by(t.party.c.study)
+    found: dict[int, dict[str, int]] = {}
+    with reading(store.engine) as connection:
+        for study, count, now in connection.execute(answers):
+            found[study] = {"answers": count, "today": int(now or 0), "parties": 0}
+        for study, count in connection.execute(parties):
+            found.setdefault(study, {"answers": 0, "today": 0, "parties": 0})["parties"] = count
+    return found
+
+
+def per_day(store: Store, study: StudyRow) -> list[tuple[str, int]]:
+    """Return answers of each of the last days, oldest first."""
+    last = datetime.now(UTC).date()
+    days = [(last - timedelta(days=DAYS - 1 - i)).isoformat() for i in range(DAYS)]
+    e, s = t.event.c, t.stream.c
+    day = sa.func.substr(e.at, 1, 10)
+    query = (
+        sa.select(day, sa.func.count())
+        .join_from(t.event, t.stream, e.stream == s.id)
+        .where(s.study == study.id, e.kind.in_(ANSWERS), e.at >= days[0])
+        .group_by(day)
+    )
+    with reading(store.engine) as connection:
+        found = {row[0]: row[1] for row in connection.execute(query)}
+    return [(name, found.get(name, 0)) for name in days]
+
+
+def counts(store: Store) -> dict[str, int]:
+    """Return how much there is of everything, for monitoring."""
+    tables = {"studies": t.study, "parties": t.party, "events": t.event, "jobs": t.job}
+    with reading(store.engine) as connection:
+        return {
+            name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for name, table in tables.items()
+        }
+
+
+def participants(store: Store, study: StudyRow) -> list[dict[str, Any]]:
+    """Return the participants of an elicitation with their progress."""
+    rows = []
+    for party in store.parties(study)[:MOST_PARTIES]:
+        if party.role == "participant":
+            stream = store.stream_of(study, party)
+            progress = store.view_now(stream, lambda f: _progress(store, study, f))
+            rows.append({"id": party.public_id, "label": party.label, **progress})
+    return rows
+
+
+def _progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
+    sitting = folded.state
+    result = None
+    if sitting.result is not None:
+        config = store.config(study, folded.version)
+        result = config["page"]["names"][sitting.result.item]
+    return {"answers": len(sitting.log), "erased": sitting.erased, "result": result,
+            "joined": sitting.joined}  # fmt: skip

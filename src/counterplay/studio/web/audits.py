@@ -1,0 +1,174 @@
+"""Audits in the browser: hand in a table and its settings, watch the stages, read the page.
+
+The page is made from people's data: it is shown in a frame without scripts and of no origin. Files
+are handed out by their names in the database, never by a path.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from counterplay.errors import InvalidInputError
+from counterplay.studio.errors import Missing, Refused
+from counterplay.studio.web import pages, security
+from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.sessions import admin
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from counterplay.studio.store.base import StudyRow
+
+router = APIRouter()
+SANDBOX = {
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src data:; font-src data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
+    "x-frame-options": "SAMEORIGIN",
+}
+
+
+async def show_audits(request: Request) -> Response:
+    """Show all audits and the form for a new one."""
+    return await _list(request)
+
+
+async def new_audit(request: Request) -> Response:
+    """Take a table and its settings; the worker does the rest."""
+    from counterplay.studio.kinds.audit import audit_config
+
+    house = house_of(request)
+    who = await admin(request, "owner")
+    fields, files = await _uploads(request)
+    who.check(house, fields)
+    chosen = fields.get("model", "")
+    try:
+        if "table" not in files:
+            raise Refused(pages.reader(request)("audit.no_table"), "table")
+        if chosen and chosen not in _models(house):
+            raise Refused(pages.reader(request)("audit.no_model"), "model")
+        wanted = [s.strip() for s in fields.get("sections", "").split(",") if s.strip()]
+        config = await house.store.run(
+            lambda: audit_config(files, model=chosen or None, sections=wanted or None)
+        )
+    except InvalidInputError as error:
+        field = error.field if isinstance(error, Refused) else None
+        return await _list(request, wrong=str(error), field=field)
+    name = fields.get("name", "").strip()[:200] or files["table"][0]
+
+    def begin() -> StudyRow:
+        study = house.store.new_study("audit", name, config, actor=who.name, open_now=True)
+        house.store.audit(who.name, "audit", study.public_id, {"inputs": config["inputs"]})
+        return study
+
+    study = await house.store.run(begin)
+    return pages.go(request, f"/admin/audits/{study.public_id}")
+
+
+async def show_audit(request: Request) -> Response:
+    """Show the stages while an audit runs, then its page and gates."""
+    who = await admin(request)
+    house = house_of(request)
+    study = await _study(request, house)
+    job, state, artifacts = await house.store.run(_look, house, study)
+    return pages.page(
+        request, "audit_show.html", study=study, who=who, job=job, finished=state.finished,
+        artifacts=artifacts, gates=(state.finished or {}).get("gates", []),
+        headers={"refresh": "4"} if job is not None and job.state in ("ready", "running") else None,
+    )  # fmt: skip
+
+
+async def audit_page(request: Request) -> Response:
+    """Hand out the audit's page, sandboxed wherever it is opened."""
+    await admin(request)
+    house = house_of(request)
+    study = await _study(request, house)
+    content = await house.store.run(_content, house, study, "audit.html")
+    return Response(content[0], 200, SANDBOX, media_type="text/html; charset=utf-8")
+
+
+async def audit_file(request: Request) -> Response:
+    """Hand out a file of an audit, to be saved."""
+    await admin(request)
+    house = house_of(request)
+    study = await _study(request, house)
+    name = request.path_params["name"]
+    content, _ = await house.store.run(_content, house, study, name)
+    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:100]
+    head = {**SANDBOX, "content-disposition": f'attachment; filename="{plain}"'}
+    return Response(content, 200, head, media_type="application/octet-stream")
+
+
+async def _list(
+    request: Request, *, wrong: str | None = None, field: str | None = None
+) -> Response:
+    who, house = await admin(request), house_of(request)
+
+    def look() -> list[dict[str, Any]]:
+        jobs: dict[str, Any] = {}
+        for job in house.store.jobs():
+            if job.kind == "audit":
+                jobs.setdefault(str(job.args.get("study")), job)
+        found = [s for s in house.store.studies() if s.kind == "audit" and who.may_see(s)]
+        return [{"study": s, "job": jobs.get(s.public_id)} for s in found]
+
+    return pages.page(
+        request, "audit_list.html", status=422 if wrong else 200, who=who, wrong=wrong, field=field,
+        audits=await house.store.run(look), models=_models(house), csrf=who.token(house),
+        may_change=who.role == "owner",
+    )  # fmt: skip
+
+
+def _look(house: House, study: StudyRow) -> tuple[Any, Any, list[Any]]:
+    jobs = (j for j in house.store.jobs() if j.args.get("study") == study.public_id)
+    state = house.store.fold_now(house.store.stream_of(study)).state
+    return next(jobs, None), state, house.store.artifacts(study=study)
+
+
+def _content(house: House, study: StudyRow, name: str) -> tuple[bytes, str]:
+    for row in reversed(house.store.artifacts(study=study)):
+        if row.name == name:
+            return house.store.read_artifact(row), row.media_type
+    raise Missing("There is no such file.")
+
+
+async def _study(request: Request, house: House) -> StudyRow:
+    study = await house.store.run(house.store.study, request.path_params["study"])
+    who = await admin(request)
+    if study.kind != "audit" or not who.may_see(study):
+        raise Missing("There is no such audit.")
+    return study
+
+
+def _models(house: House) -> list[str]:
+    from counterplay.studio.kinds.audit import MODELS
+
+    folder = house.settings.data / "models"
+    if not folder.is_dir():
+        return []
+    return sorted(p.name for p in folder.iterdir() if p.is_file() and p.suffix in MODELS)
+
+
+async def _uploads(request: Request) -> tuple[dict[str, str], dict[str, tuple[str, bytes]]]:
+    """Fields and files of the form; sizes are limited before anything is parsed."""
+    security.check_origin(request)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise security.Forbidden("Only the form of the page can be sent here.")
+    files: dict[str, tuple[str, bytes]] = {}
+    async with request.form(max_files=2, max_fields=10, max_part_size=64 * 1024) as form:
+        fields = {k: v for k, v in form.items() if isinstance(v, str)}
+        for name in ("table", "config"):
+            given = form.get(name)
+            if given is not None and not isinstance(given, str) and given.filename:
+                files[name] = (Path(given.filename).name[:200], await given.read(21 * 2**20))
+    return fields, files
+
+
+router.add_route("/admin/audits", show_audits, methods=["GET"])
+router.add_route("/admin/audits", new_audit, methods=["POST"])
+router.add_route("/admin/audits/{study}", show_audit, methods=["GET"])
+router.add_route("/admin/audits/{study}/page", audit_page, methods=["GET"])
+router.add_route("/admin/audits/{study}/files/{name}", audit_file, methods=["GET"])

@@ -1,0 +1,278 @@
+"""The coordinator's page of a campaign: who works how much, who disagrees, files in and out.
+
+Files go in as a whole or not at all; nothing that goes out says which questions are checks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from counterplay.errors import InvalidInputError
+from counterplay.studio.errors import Missing, Refused
+from counterplay.studio.kinds import NewEvent
+from counterplay.studio.web import pages, security
+from counterplay.studio.web.house import house_of
+from counterplay.studio.web.sessions import admin_study
+from counterplay.studio.web.studies import safe_cell
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from counterplay.studio.kinds.campaign_fold import CampaignFold
+    from counterplay.studio.store import Folded
+    from counterplay.studio.store.base import StudyRow
+
+router = APIRouter()
+LARGEST_FILE = 20 * 2**20
+
+
+async def show(
+    request: Request,
+    study: StudyRow,
+    *,
+    wrong: str | None = None,
+    made: list[tuple[str, str]] | None = None,
+) -> Response:
+    """Show progress, ledger, disagreements and files of a campaign."""
+    who, _ = await admin_study(request)
+    house = house_of(request)
+    estimate = request.query_params.get("estimate") == "1"
+
+    def look(folded: Folded) -> dict[str, Any]:
+        from counterplay.studio.kinds.campaign_views import coordinator, ledger
+
+        found = coordinator(folded.state)
+        if estimate and not found["problem"]:
+            found["ledger"] = ledger(folded.state, None, estimate=True)
+        return found
+
+    values = await house.store.view(house.store.stream_of(study), look)
+    parties = await house.store.run(house.store.parties, study)
+    return pages.page(
+        request, "coordinator.html", status=422 if wrong else 200, study=study, who=who,
+        may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
+        wrong=wrong, made=made, links={p.label: p for p in parties}, estimate=estimate, **values,
+    )  # fmt: skip
+
+
+async def take_file(request: Request) -> Response:
+    """Import known labels, or answers that were given elsewhere: all of a file or nothing."""
+    who, study = await _study(request)
+    house = house_of(request)
+    fields, name, data = await read_upload(request)
+    who.check(house, fields)
+    text = _text(data)
+    stream = house.store.stream_of(study)
+    what = fields.get("what", "known")
+
+    def body(folded: Folded) -> dict[str, Any]:
+        read = _known if what == "known" else _answers
+        return {"source": name, **read(folded.state, text)}
+
+    try:
+        told = await house.store.view(stream, body)
+        key = f"import:{fields.get('key', '')[:64]}"
+        event = NewEvent("label.imported", told, key, who.name)
+        await house.store.append(stream, event, expected=None)
+    except InvalidInputError as error:
+        return await show(request, study, wrong=str(error))
+    n = len(told.get("known", ())) + len(told.get("answers", ()))
+    await house.store.run(house.store.audit, who.name, "import", study.public_id, {"rows": n})
+    return pages.go(request, f"/admin/studies/{study.public_id}")
+
+
+async def change(request: Request) -> Response:
+    """Take an item out, note how a disagreement was resolved, or let a party go."""
+    fields = await security.read_form(request)
+    who, study = await _study(request)
+    house = house_of(request)
+    who.check(house, fields)
+    act, stream = fields.get("act", ""), house.store.stream_of(study)
+    key = f"admin:{fields.get('key', '')[:64]}"
+    try:
+        kind, body = await house.store.view(stream, lambda f: _change(f.state, act, fields))
+        await house.store.append(stream, NewEvent(kind, body, key, who.name), expected=None)
+    except InvalidInputError as error:
+        return await show(request, study, wrong=str(error))
+    await house.store.run(house.store.audit, who.name, kind, study.public_id, body)
+    return pages.go(request, f"/admin/studies/{study.public_id}")
+
+
+async def links(request: Request) -> Response:
+    """Make the links of parties that have none, or a new one for a single party."""
+    fields = await security.read_form(request)
+    who, study = await _study(request)
+    house = house_of(request)
+    who.check(house, fields)
+    wanted = fields.get("party", "")
+
+    def make() -> list[tuple[str, str]]:
+        known = {p.label: p for p in house.store.parties(study) if p.erased_at is None}
+        names = list(house.store.config(study)["parties"])
+        if wanted and wanted in names and wanted in known:
+            return [(wanted, house.store.reissue(known[wanted]))]
+        found = []
+        for name in names:
+            if name not in known:
+                party = house.store.new_party(study, role="labeller", label=name)
+                found.append((name, house.store.new_link(party)))
+        return found
+
+    made = await house.store.run(make)
+    told = {"parties": [name for name, _ in made]}
+    await house.store.run(house.store.audit, who.name, "links", study.public_id, told)
+    base = house.settings.base_url or str(request.base_url).rstrip("/")
+    return await show(request, study, made=[(n, f"{base}/j/{token}") for n, token in made])
+
+
+async def labels_csv(request: Request) -> Response:
+    """Hand out the labels: one row per item, with source, answers and disputes."""
+    _, study = await _study(request, change=False)
+
+    def look(folded: Folded) -> str:
+        from counterplay.studio.kinds.campaign_config import item_names
+
+        state: CampaignFold = folded.state
+        frame = state.campaign.result().to_frame()
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(["item", "label", "score", "source", "answers", "disputed"])
+        for name, row in zip(item_names(state.config["page"]), frame.itertuples(index=False)):
+            score = "" if row.score != row.score else f"{row.score:.6g}"
+            label = row.label if isinstance(row.label, str) else ""
+            writer.writerow([safe_cell(name), safe_cell(label), score, row.source, row.answers,
+                             str(bool(row.disputed)).lower()])  # fmt: skip
+        return out.getvalue()
+
+    return await _file(request, study, look, "labels.csv", "text/csv; charset=utf-8")
+
+
+async def tasks_json(request: Request) -> Response:
+    """Hand out the open questions as tasks for Label Studio."""
+    _, study = await _study(request, change=False)
+
+    def look(folded: Folded) -> str:
+        return json.dumps(label_studio(folded.state), ensure_ascii=False, indent=1)
+
+    return await _file(request, study, look, "tasks.json", "application/json")
+
+
+def label_studio(state: CampaignFold) -> list[dict[str, Any]]:
+    """Open questions as Label Studio tasks; questions go by names that tell nothing."""
+    page = state.config["page"]
+    tasks = []
+    for party in state.config["parties"]:
+        for question in state.waiting(party):
+            row = dict(zip(page["columns"], page["rows"][question.item]))
+            name = state.secret(question.id)
+            tasks.append({"data": {**row, "question": name, "party": party},
+                          "meta": {"question": name}})  # fmt: skip
+    return tasks
+
+
+async def read_upload(request: Request) -> tuple[dict[str, str], str, bytes]:
+    """The fields and the one file of a form with a file."""
+    security.check_origin(request)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise security.Forbidden("Only the form of the page can be sent here.")
+    async with request.form(max_files=2, max_fields=20, max_part_size=64 * 1024) as form:
+        fields = {k: v for k, v in form.items() if isinstance(v, str)}
+        files = [v for v in form.values() if not isinstance(v, str)]
+        if not files or not files[0].filename:
+            raise Refused("Choose a file first.", "file")
+        data = await files[0].read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise Refused("The file has more than 20 MB.", "file")
+        return fields, str(files[0].filename)[:200], data
+
+
+def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    from counterplay.studio.kinds.campaign import lost_answers
+    from counterplay.studio.kinds.campaign_config import item_names
+
+    names = {name: i for i, name in enumerate(item_names(state.config["page"]))}
+    if act == "withdraw":
+        item = names.get(fields.get("item", "").strip())
+        if item is None:
+            raise Refused("There is no such item.", "item")
+        return "label.withdraw", {"item": item, "reason": fields.get("reason", "").strip()[:1000]}
+    if act == "resolve":
+        item = int(fields.get("item", "-1")) if fields.get("item", "").isdigit() else -1
+        return "label.resolved", {"item": item, "note": fields.get("note", "").strip()[:1000]}
+    if act == "leave":
+        party = fields.get("party", "")
+        forget = fields.get("forget") == "yes"
+        lost = lost_answers(state, party) if forget and party in state.config["parties"] else {}
+        return "label.party", {"party": party, "forget": forget, "lost": lost}
+    raise Refused("That is not possible here.")
+
+
+def _known(state: CampaignFold, text: str) -> dict[str, Any]:
+    from counterplay.studio.kinds.campaign_config import read_labels
+
+    pairs = read_labels(text, state.config["page"], state.config["classes"], "the known labels")
+    if not pairs:
+        raise Refused("The file has no labels.")
+    return {"known": [list(pair) for pair in pairs]}
+
+
+def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
+    from counterplay.labeling.campaign_files import read_answers
+    from counterplay.studio.kinds.campaign import answer_code
+
+    found, problems = [], []
+    given = read_answers(text)
+    for told in given:
+        name = state.find(told.question)
+        try:
+            if name is None:
+                raise InvalidInputError(f"there is no question {told.question[:40]!r}")
+            asked = state.campaign._find(name)
+            if told.party not in (None, "", asked.party):
+                raise InvalidInputError(f"the question belongs to {asked.party!r}")
+            found.append([name, answer_code(state, told.label), told.labeler])
+        except InvalidInputError as error:
+            sentence = str(error).replace(f"question {name}", f"question {told.question[:40]}")
+            problems.append(f"{told.place}: {sentence}")
+    if problems:
+        more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise Refused(f"Nothing was imported. {'; '.join(problems[:5])}{more}")
+    if not found:
+        raise Refused("The file has no answers.")
+    return {"answers": found}
+
+
+async def _file(
+    request: Request, study: StudyRow, look: Any, name: str, media_type: str
+) -> Response:
+    house = house_of(request)
+    text = await house.store.view(house.store.stream_of(study), look)
+    head = {"content-disposition": f"attachment; filename={study.public_id}-{name}"}
+    return Response(text, 200, head, media_type=media_type)
+
+
+async def _study(request: Request, *, change: bool = True) -> tuple[Any, StudyRow]:
+    who, study = await admin_study(request, change=change)
+    if study.kind != "campaign":
+        raise Missing("There is no such page.")
+    return who, study
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused("The file is not UTF-8 text.", "file") from None
+
+
+router.add_route("/admin/studies/{study}/import", take_file, methods=["POST"])
+router.add_route("/admin/studies/{study}/change", change, methods=["POST"])
+router.add_route("/admin/studies/{study}/party-links", links, methods=["POST"])
+router.add_route("/admin/studies/{study}/labels.csv", labels_csv, methods=["GET"])
+router.add_route("/admin/studies/{study}/tasks.json", tasks_json, methods=["GET"])

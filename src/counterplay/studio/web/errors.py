@@ -1,0 +1,117 @@
+"""What went wrong, as a page or as JSON: what happened and what to do, in the reader's language."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from counterplay.errors import CounterplayError, InvalidInputError
+from counterplay.studio.errors import Closed, Conflict, KeyReuse, Missing, StudioError, Unavailable
+from counterplay.studio.web import pages
+from counterplay.studio.web.middleware import Refusal, redacted
+from counterplay.studio.web.security import TooMany
+from counterplay.studio.web.sessions import LoggedOut
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_log = logging.getLogger("counterplay.studio")
+_KEYS: dict[type[Exception], str] = {
+    Conflict: "conflict", KeyReuse: "key", Missing: "missing", Closed: "closed",
+    Unavailable: "unavailable",
+}  # fmt: skip
+
+
+def install(app: Starlette) -> None:
+    """Let every error have its page."""
+    app.add_exception_handler(StudioError, _studio)
+    app.add_exception_handler(CounterplayError, _studio)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def told(request: Request, error: Exception) -> str:
+    """Return the sentence for an error in the reader's language, its own where there is none."""
+    words = pages.reader(request)
+    key = next((key for kind, key in _KEYS.items() if isinstance(error, kind)), None)
+    return words(f"error.{key}") if key else str(error)
+
+
+def answer(
+    request: Request,
+    status: int,
+    sentence: str,
+    *,
+    key: str | None = None,
+    field: str | None = None,
+    headers: dict[str, str] | None = None,
+    number: str | None = None,
+) -> Response:
+    """Return the page of an error, or JSON below /api."""
+    words = pages.reader(request)
+    name = key or str(status)
+    title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
+    hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
+    if request.scope.get("counterplay.path", request.scope["path"]).startswith("/api/"):
+        body = {"error": sentence, "field": field, "hint": words(hint)}
+        return pages.data(body, status, headers)
+    return pages.page(
+        request, "error.html", status=status, headers=headers, title=words(title),
+        sentence=sentence, hint=words(hint), number=number,
+    )  # fmt: skip
+
+
+async def _studio(request: Request, error: Exception) -> Response:
+    if isinstance(error, LoggedOut):
+        if request.scope["path"].startswith("/admin") and request.method == "GET":
+            return pages.go(request, "/admin/login")
+        return answer(request, 401, pages.reader(request)("error.401.hint"))
+    status = getattr(error, "status", 422 if isinstance(error, InvalidInputError) else 500)
+    if status >= 500 and not isinstance(error, Unavailable):
+        return await _unexpected(request, error)
+    headers = {"retry-after": str(error.after)} if isinstance(error, TooMany) else None
+    if isinstance(error, Unavailable):
+        headers = {"retry-after": "5"}
+    field = getattr(error, "field", None)
+    return answer(request, status, told(request, error), field=field, headers=headers)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 500)
+    words = pages.reader(request)
+    key = f"error.{status}.text"
+    sentence = words(key) if words.has(key) else words("error.other.text")
+    return answer(request, status, sentence, headers=dict(getattr(error, "headers", None) or {}))
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    after = None if error.after is None else {"retry-after": str(max(1, int(error.after + 1)))}
+    words = pages.reader(request)
+    key = f"error.{error.status}.text"
+    sentence = words(key if words.has(key) else "error.other.text")
+    headers = {**(after or {}), "connection": "close"}
+    return answer(request, error.status, sentence, headers=headers)
+
+
+async def refused(request: Request) -> Response:
+    """Answer what the gate did not let through."""
+    refusal = request.scope.get("counterplay.refusal")
+    if refusal is None:
+        raise Missing("There is no such page.")
+    raise refusal
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    number = secrets.token_hex(4)
+    place = redacted(request.scope["path"])
+    _log.error("error %s at %s %s", number, request.method, place, exc_info=error)
+    return answer(
+        request, 500, pages.reader(request)("error.500.text", number=number), number=number
+    )

@@ -1,0 +1,120 @@
+"""Words of the pages by language, and how numbers and dates are written in it.
+
+One TOML file per language; English is complete by definition, every other language is compared
+with it by a test. Nothing a person reads is written anywhere else.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+LANGUAGES = ("en", "de")
+_MARKS = {"en": (",", "."), "de": ("\N{NO-BREAK SPACE}", ",")}
+
+
+class Language:
+    """The texts of one language; called with a key and what is to be filled in.
+
+    Examples
+    --------
+    >>> language("en").number(22000.5, 1)
+    '22,000.5'
+    >>> language("de").number(0.5, 2)
+    '0,50'
+    """
+
+    def __init__(self, code: str, texts: Mapping[str, str]) -> None:
+        self.code = code
+        self.texts = texts
+        self._group, self._point = _MARKS[code]
+
+    def __call__(self, key: str, **values: Any) -> str:
+        """Return a text; ``n`` chooses between its forms for one and for several."""
+        text = self.texts.get(key)
+        if text is None and "n" in values:
+            form = "one" if values["n"] in (1, "1") else "other"
+            text = self.texts[f"{key}.{form}"]
+        if text is None:
+            raise KeyError(f"no text {key!r} in {self.code}")
+        return text.format(**values) if values else text
+
+    def has(self, key: str) -> bool:
+        """Whether there is a text of this name."""
+        return key in self.texts
+
+    def number(self, value: float, digits: int = 0) -> str:
+        """Return a number with this many decimal places, grouped as people write it here."""
+        told = f"{value:,.{digits}f}"
+        if told.startswith("-") and not any(c in "123456789" for c in told):
+            told = told[1:]
+        if self.code == "en":
+            return told
+        marks = {",": self._group, ".": self._point}
+        return "".join(marks.get(letter, letter) for letter in told)
+
+    def percent(self, share: float) -> str:
+        """Return a share in per cent, rounded up so that it never promises too much.
+
+        Examples
+        --------
+        >>> language("en").percent(0.0171)
+        '1.8\\xa0%'
+        """
+        hundred = 100 * share
+        digits = 0 if hundred >= 10 or abs(hundred - round(hundred)) < 1e-9 else 1
+        step: int = 10**digits
+        up = -(-hundred * step // 1) / step if hundred > 1e-9 else 0.0
+        return f"{self.number(up, digits)}\N{NO-BREAK SPACE}%"
+
+    def date(self, at: str | datetime) -> str:
+        """Return a day in words, such as 3 May 2026."""
+        moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+        month = self.texts[f"month.{moment.month}"]
+        return self.texts["date.day"].format(day=moment.day, month=month, year=moment.year)
+
+    def moment(self, at: str | datetime) -> str:
+        """Return a day with its time, UTC."""
+        when = datetime.fromisoformat(at) if isinstance(at, str) else at
+        return f"{self.date(when)}, {when:%H:%M} UTC"
+
+
+@cache
+def language(code: str) -> Language:
+    """Return a language; unknown ones are English."""
+    known = code if code in LANGUAGES else "en"
+    text = resources.files("counterplay.studio").joinpath(f"texts/{known}.toml").read_text("utf-8")
+    return Language(known, _flat(tomllib.loads(text)))
+
+
+def wanted(accept: str) -> str:
+    """Return the first language of an Accept-Language header that there is.
+
+    Examples
+    --------
+    >>> wanted("fr;q=0.9, de-AT, en;q=0.5"), wanted("ja")
+    ('de', 'en')
+    """
+    found: list[tuple[float, int, str]] = []
+    for place, part in enumerate(accept[:500].split(",")):
+        name, _, quality = part.partition(";q=")
+        try:
+            weight = float(quality) if quality else 1.0
+        except ValueError:
+            weight = 0.0
+        code = name.strip().lower()[:2]
+        if code in LANGUAGES and weight > 0:
+            found.append((-weight, place, code))
+    return min(found)[2] if found else "en"
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        flat |= _flat(value, f"{key}.") if isinstance(value, Mapping) else {key: str(value)}
+    return flat

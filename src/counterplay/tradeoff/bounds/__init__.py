@@ -1,0 +1,101 @@
+"""Every guarantee of the theory as a function that returns the number.
+
+Upper bounds come with the constants worked out in docs/theory/09-tradeoff.md (the source states
+orders only); lower bounds hold for every learner on the instance named in the docstring. ``ln`` is
+the natural logarithm, ``T`` the number of rounds, ``E`` the number of epochs, ``threshold`` the
+burst budget ``delta * T**alpha``.
+"""
+
+from counterplay.tradeoff.bounds.impossible import (
+    binomial_minimum,
+    burst_pair_minimax,
+    cumulative_trap,
+    impossibility_average,
+    impossibility_leader,
+    impossibility_worst,
+    ladder_secondary,
+    ladder_target,
+    minimum_constant,
+    switch_tax,
+)
+from counterplay.tradeoff.bounds.learners import (
+    DOUBLING,
+    balanced_epochs,
+    coupling_secondary,
+    dartboard_loss,
+    dartboard_redraws,
+    dartboard_regret,
+    dartboard_switches,
+    decreasing_hedge_regret,
+    doubling_regret,
+    doubling_switches,
+    epoch_primary,
+    epoch_secondary,
+    hedge_regret,
+    lazy_hedge_primary,
+    lazy_hedge_rate,
+    lazy_hedge_secondary,
+    lazy_leader_loss,
+    lazy_leader_switches,
+)
+from counterplay.tradeoff.bounds.live import (
+    live_harm,
+    live_regret,
+    purse_harm,
+    selective_regret,
+)
+from counterplay.tradeoff.bounds.sleeping import (
+    adanormalhedge_sleeping,
+    deactivation_secondary,
+    deactivation_sleeping,
+    reactivation_draws,
+    reactivation_epochs,
+    reactivation_secondary,
+    reactivation_sleeping,
+    restart_sleeping,
+    stint_secondary,
+)
+
+__all__ = [
+    "DOUBLING",
+    "adanormalhedge_sleeping",
+    "balanced_epochs",
+    "binomial_minimum",
+    "burst_pair_minimax",
+    "coupling_secondary",
+    "cumulative_trap",
+    "dartboard_loss",
+    "dartboard_redraws",
+    "dartboard_regret",
+    "dartboard_switches",
+    "deactivation_secondary",
+    "deactivation_sleeping",
+    "decreasing_hedge_regret",
+    "doubling_regret",
+    "doubling_switches",
+    "epoch_primary",
+    "epoch_secondary",
+    "hedge_regret",
+    "impossibility_average",
+    "impossibility_leader",
+    "impossibility_worst",
+    "ladder_secondary",
+    "ladder_target",
+    "lazy_hedge_primary",
+    "lazy_hedge_rate",
+    "lazy_hedge_secondary",
+    "lazy_leader_loss",
+    "lazy_leader_switches",
+    "live_harm",
+    "live_regret",
+    "minimum_constant",
+    "purse_harm",
+    "reactivation_draws",
+    "reactivation_epochs",
+    "reactivation_secondary",
+    "reactivation_sleeping",
+    "restart_sleeping",
+    "selective_regret",
+    "stint_secondary",
+    "switch_tax",
+]

@@ -1,0 +1,231 @@
+"""Recount a campaign from the lines of its log: questions, answers, tests, certificates, labels.
+
+The log of the studio holds every question with the account of its party, every answer, and what
+was frozen and certified when. Questions are compared with the owners and with what was promised
+("asked is at most alone, which never falls"); certificates are recounted at the moment they were
+stated, from the answers before them.
+Source: docs/theory/24-campaign.md, "The log"; docs/theory/28-studio.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from counterplay.core import export_bodies as lines
+from counterplay.core.exports import Event
+from counterplay.core.records import Count, Word, require_state, to_record
+from counterplay.verify_campaign import Finding, Recount
+
+_USED = ("label.tell", "label.skip", "label.retract", "label.imported", "label.party")
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What counts of ``label.ask``."""
+
+    id: Word
+    party: Word
+    item: Count
+    kind: Literal["learn", "audit"]
+    repeat: Count
+    passed: Count = 0
+    ahead: Count = 0
+
+
+class _Imported(msgspec.Struct, frozen=True):
+    """What counts of ``label.imported``."""
+
+    known: tuple[tuple[Count, Count], ...] | None = None
+    answers: tuple[tuple[Word, Count | None, Any], ...] | None = None
+
+
+class _Left(msgspec.Struct, frozen=True):
+    """What counts of ``label.party`` when somebody leaves."""
+
+    party: Word
+    forget: bool | None = None
+    lost: dict[Word, Count] | None = None
+
+
+class LogRecount:
+    """The events of one campaign, taken one after the other.
+
+    Parameters
+    ----------
+    config:
+        What was begun, from line 1 of the export.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = to_record(config, lines.CampaignConfig, what="the configuration")
+        self.recount = Recount(self.config)
+        self.names = list(self.config.parties)
+        self.asked: dict[str, _Asked] = {}
+        self.open: set[str] = set()
+        self.told: dict[str, int | None] = {}
+        self.void: dict[str, int] = dict.fromkeys(self.names, 0)
+        self.least: dict[str, int] = dict.fromkeys(self.names, 0)
+        self.late: set[str] = set()
+        """Parties whose account started again after a retraction."""
+        self.wrong_work = ""
+        self.counts: dict[str, int] = dict.fromkeys(self.names, 0)
+
+    def take(self, event: Event) -> Iterable[Finding]:
+        """Take a line; certificates and results are findings."""
+        body, what = event.body or {}, f"event {event.seq} of {event.stream[:60]}"
+        word = event.kind.removeprefix("label.")
+        match word:
+            case "ask":
+                self._ask(body, what)
+            case "tell" | "skip":
+                self._tell(str(body.get("id")), body.get("label") if word == "tell" else None, what)
+            case "imported":
+                self._import(body, what)
+            case "retract":
+                self._retract(str(body.get("id")), what)
+            case "withdraw":
+                item = body.get("item")
+                inside = type(item) is int and 0 <= item < self.config.items
+                require_state(inside, what, "item", "is no item")
+                gone = tuple(sorted({*self.config.withdrawn, int(item or 0)}))
+                self._replace(withdrawn=gone)
+            case "party":
+                self._leave(body, what)
+            case "launch":
+                record = to_record(body, lines.CampaignLaunched, what=what)
+                fresh = record.vector not in self.recount.launched
+                require_state(fresh, what, "vector", "was launched before")
+                self.recount.launch(record, what)
+            case "certify":
+                passed = to_record(body, lines.CampaignCertified, what=what)
+                self.recount.certified[passed.vector] = passed
+                yield self.recount.test(passed)
+            case "result":
+                stated = to_record(body, lines.CampaignStated, what=what)
+                yield from self.recount.findings(stated)
+                yield from self._work()
+
+    def _ask(self, body: dict[str, Any], what: str) -> None:
+        asked = to_record(body, _Asked, what=what)
+        require_state(asked.party in self.names, what, "party", "there is no such party")
+        place = self.names.index(asked.party)
+        require_state(asked.item in self.recount.owns[place], what, "item", "is not the party's")
+        fresh = asked.id not in self.open and asked.id not in self.told
+        require_state(fresh, what, "id", "was asked before and is not answered")
+        self.asked[asked.id] = asked
+        self.open.add(asked.id)
+        alone = asked.passed + asked.ahead
+        mine = asked.party
+        if alone < self.least[mine] and mine not in self.late and not self.wrong_work:
+            self.wrong_work = f"{mine}: alone at least fell from {self.least[mine]} to {alone}"
+        self.least[mine] = max(alone, 0 if mine in self.late else self.least[mine])
+        self.late.discard(mine)
+        paid = self._paid(mine)
+        if paid > self.least[mine] + self.void[mine] and not self.wrong_work:
+            self.wrong_work = f"{mine}: {paid} asked, alone at least {self.least[mine]}"
+
+    def _paid(self, party: str) -> int:
+        waiting = sum(bool(self.asked[q].party == party) for q in self.open)
+        return self.counts[party] + waiting
+
+    def _tell(self, name: str, label: Any, what: str) -> None:
+        require_state(name in self.open, what, "id", "is no open question")
+        fits = label is None or (type(label) is int and 0 <= label < len(self.config.classes))
+        require_state(fits, what, "label", "is no class")
+        asked = self.asked[name]
+        told = lines.CampaignTold(
+            id=name, party=self.names.index(asked.party), item=asked.item,
+            kind=asked.kind, repeat=asked.repeat, label=label,
+        )  # fmt: skip
+        self.recount.told(told, what)
+        self.open.discard(name)
+        self.told[name] = label
+        self.counts[asked.party] += 1
+
+    def _import(self, body: dict[str, Any], what: str) -> None:
+        imported = to_record(body, _Imported, what=what)
+        if imported.known:
+            require_state(not self.told, what, "known", "came after the first answer")
+            n, classes = self.config.items, len(self.config.classes)
+            fits = all(i < n and c < classes for i, c in imported.known)
+            require_state(fits, what, "known", "there is no such item or class")
+            given = dict(self.config.known) | dict(imported.known)
+            self._replace(known=tuple(sorted(given.items())))
+            self.asked, self.open = {}, set()
+            self.least = dict.fromkeys(self.names, 0)
+            self.recount.launched.clear()
+        for name, code, _ in imported.answers or ():
+            self._tell(name, code, what)
+
+    def _retract(self, name: str, what: str) -> None:
+        require_state(name in self.told, what, "id", "has no answer to take back")
+        self._forget(name)
+        party = self.asked[name].party
+        self.void[party] += 1
+        self._again()
+
+    def _leave(self, body: dict[str, Any], what: str) -> None:
+        left = to_record(body, _Left, what=what)
+        party = left.party
+        require_state(party in self.names, what, "party", "there is no such party")
+        self.open = {q for q in self.open if self.asked[q].party != party}
+        if left.forget:
+            for name in [q for q in self.told if self.asked[q].party == party]:
+                self._forget(name)
+            for other, lost in (left.lost or {}).items():
+                if other in self.void:
+                    self.void[other] += lost
+            self._again()
+
+    def _forget(self, name: str) -> None:
+        asked = self.asked[name]
+        kind = asked.kind if self.config.noisy else "label"
+        key = (asked.item, kind, asked.repeat)
+        self.recount.answers.get(key, {}).pop(self.names.index(asked.party), None)
+        if not self.recount.answers.get(key, True):
+            del self.recount.answers[key]
+        del self.told[name]
+
+    def _again(self) -> None:
+        """Everything is computed again without an answer: what was certified is stated anew."""
+        self.recount.certified.clear()
+        for party in self.names:  # answers that the new path does not ask for may become void
+            self.late.add(party)
+            self.void[party] = max(self.void[party], self.counts[party])
+
+    def _replace(self, **changes: Any) -> None:
+        self.config = msgspec.structs.replace(self.config, **changes)
+        self.recount.config = self.config
+
+    def _work(self) -> Iterable[Finding]:
+        told = ", ".join(f"{name} {self.counts[name]}" for name in self.names[:8])
+        yield "answers of each party", None, told
+        wrong = self.wrong_work or None
+        yield "work of each party", wrong, "asked is at most alone at least, at every question"
+
+
+def campaign_log(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Finding | str]:
+    """Findings of a campaign's log; a text stands for something that was erased.
+
+    Parameters
+    ----------
+    config:
+        The configuration of line 1.
+    events:
+        The events of the campaign's stream, in order.
+    """
+    recount = LogRecount(config)
+    gone: set[str] = set()  # whose answers were erased and not yet taken out by their leaving
+    for event in events:
+        if not event.kind.startswith("label."):
+            continue
+        if event.body is None:
+            gone |= {event.actor} if event.kind in _USED else set()
+        elif gone and event.kind in ("label.certify", "label.result"):
+            yield "certificate" if event.kind == "label.certify" else "labels"
+        else:
+            yield from recount.take(event)
+            if event.kind == "label.party" and event.body.get("forget") and len(gone) == 1:
+                gone.clear()

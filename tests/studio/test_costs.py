@@ -1,0 +1,89 @@
+"""What the server costs: CPU per answer, memory when idle, weight of a page."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from counterplay.studio.kinds import kind_of
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store
+from studio.web_house import Person, Web, catalogue, fields
+
+CYCLES = 40
+COLUMNS = ("comfort", "price", "range")
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """CPU and memory of a server of its own, and how many answers it took."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("memory is read from /proc")
+    folder = tmp_path_factory.mktemp("costs")
+    raw = {**fields(COLUMNS, target_regret=0.005), "table_bytes": catalogue(40, COLUMNS)}
+    config = kind_of("elicitation").read_config(raw, folder)
+    with Store.open(Settings(data=folder / "data")) as store:
+        study = store.new_study("elicitation", "Things", config, actor="admin", open_now=True)
+        people = [store.new_party(study, role="participant", label=f"p{i}") for i in range(4)]
+        tokens = [store.new_link(party) for party in people]
+    script = Path(__file__).with_name("cpu_server.py")
+    began = time.monotonic()
+    server = subprocess.Popen([sys.executable, str(script), str(folder)], env={**os.environ})
+    while not (folder / "ready.json").exists():
+        assert server.poll() is None
+        assert time.monotonic() - began < 120
+        time.sleep(0.02)
+    url = json.loads((folder / "ready.json").read_text())["url"]
+    httpx.get(f"{url}/healthz", timeout=60)  # after the warm-up
+    visitors = []
+    for party, token in zip(people, tokens):
+        client = httpx.Client(base_url=url, follow_redirects=True, timeout=60)
+        visitors.append(Person(client, study, party, token))
+        visitors[-1].start()
+    server.send_signal(signal.SIGUSR1)
+    cycles = 0
+    for person in visitors:
+        for _ in range(CYCLES // len(visitors)):
+            if person.name == "question":
+                person.answer("first" if person.items[0] < person.items[1] else "second")
+                cycles += 1
+    server.send_signal(signal.SIGTERM)
+    server.wait(30)
+    cpu = json.loads((folder / "cpu.json").read_text())
+    return SimpleNamespace(cpu=cpu, cycles=cycles, idle=cpu["idle"])
+
+
+@pytest.mark.claim("28.03")
+def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
+    house = 1e3 * (costs.cpu["total"] - costs.cpu["rule"]) / costs.cycles
+    assert costs.cycles >= 30
+    assert house <= 8.0, (
+        f"{house:.1f} ms, and {1e3 * costs.cpu['rule'] / costs.cycles:.1f} by the rule"
+    )
+
+
+@pytest.mark.claim("28.20")
+def test_an_idle_server_is_small(costs: Any) -> None:
+    assert costs.idle < 250, f"{costs.idle:.0f} MB"
+
+
+def test_pages_are_light(web: Web) -> None:
+    person = web.person()
+    css = web.client().get("/static/studio.css").content
+    js = web.client().get("/static/studio.js").content
+    weight = len(person.page.content) + len(css) + len(js)
+    assert weight <= 60_000
+    assert len(gzip.compress(css + js)) <= 20_000
+    assert len(js.splitlines()) < 300

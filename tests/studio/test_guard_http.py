@@ -1,0 +1,185 @@
+"""The guard behind HTTP: tokens, batches, repeats, a server that is killed; and its client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from counterplay.studio.client import GuardClient
+from counterplay.studio.kinds.guard_fold import new_guard
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store
+from studio.guards import Service, guard_config
+
+if TYPE_CHECKING:
+    from studio.web_house import Web
+
+SERVER = """
+import sys, pathlib
+from counterplay.studio.app import serve
+from counterplay.studio.settings import Settings
+serve(Settings(data=pathlib.Path(sys.argv[1]), port=0, requests_per_minute=1e9,
+               writes_per_minute=1e9), pathlib.Path(sys.argv[2]))
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded(web: Web) -> tuple[str, dict[str, str], Any]:
+    """A guard with a token that may do everything: address, headers, study."""
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    token = web.store.new_token(study, ["serve", "report"])
+    return f"/api/guard/{study.public_id}", {"Authorization": f"Bearer {token}"}, study
+
+
+def test_serve_decisions_outcomes(web: Web, guarded: tuple[str, dict[str, str], Any]) -> None:
+    path, head, _ = guarded
+    client = web.client(headers=head)
+    first = client.get(f"{path}/serve")
+    told = first.json()
+    assert set(told) == {"model", "decision", "valid_for_s", "reason", "harm"}
+    assert told["decision"] == 0
+    same = client.get(f"{path}/serve", headers={"If-None-Match": first.headers["etag"]})
+    assert same.status_code == 304
+    second = client.post(f"{path}/decisions", json={"after": 0}).json()
+    assert second["decision"] == 1
+    assert client.post(f"{path}/decisions", json={"after": 0}).json() == second
+    bad = client.post(f"{path}/decisions", json={"after": 7})
+    assert bad.status_code == 422
+    assert bad.json()["field"] == "after"
+    good = {"id": "a", "decision": 0, "model": told["model"], "primary": 0.5, "secondary": 0.1}
+    wrong = {**good, "id": "b", "decision": 1, "model": second["model"], "secondary": 1.5}
+    none = client.post(f"{path}/outcomes", json=[good, wrong])
+    assert none.status_code == 422
+    assert none.json()["field"] == "[1]"
+    assert "'b'" in none.json()["error"]
+    assert client.get(f"{path}/state", headers=head).json()["judged"] == 0  # none of the batch
+    assert client.post(f"{path}/outcomes", json=[good, good]).json() == {"stored": 1, "repeated": 1}
+    assert client.post(f"{path}/outcomes", json=[good]).json() == {"stored": 0, "repeated": 1}
+    assert client.post(f"{path}/outcomes", json=[good] * 1_001).status_code == 413
+    nan = client.post(f"{path}/outcomes", content=b'[{"id":"n","primary":NaN}]')
+    assert nan.status_code == 422
+    assert client.post(f"{path}/outcomes", content=b"x" * (2**20 + 1)).status_code == 413
+
+
+def test_tokens_open_one_guard_with_their_scopes_and_no_cookie_does(
+    web: Web, guarded: tuple[str, dict[str, str], Any]
+) -> None:
+    path, head, study = guarded
+    other = web.store.new_study("guard", "Other", guard_config(), actor="admin", open_now=True)
+    only = web.store.new_token(study, ["report"])
+    client = web.client()
+    assert client.get(f"{path}/serve").status_code == 401
+    assert web.admin().get(f"{path}/serve").status_code == 401
+    unknown = {"Authorization": "Bearer " + "x" * 43}
+    assert client.get(f"{path}/serve", headers=unknown).status_code == 401
+    assert client.get(f"/api/guard/{other.public_id}/serve", headers=head).status_code == 404
+    refused = client.get(f"{path}/serve", headers={"Authorization": f"Bearer {only}"})
+    assert refused.status_code == 403
+    assert "scope" in refused.text
+
+
+def _start(data: Path, ready: Path) -> tuple[subprocess.Popen[bytes], str]:
+    ready.unlink(missing_ok=True)
+    process = subprocess.Popen([sys.executable, "-c", SERVER, str(data), str(ready)])
+    until = time.monotonic() + 60
+    while not ready.exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return process, str(json.loads(ready.read_text())["url"])
+
+
+@pytest.mark.claim("28.13")
+def test_a_server_that_is_killed_gives_the_same_decisions(tmp_path: Path) -> None:
+    config = guard_config(horizon=400)
+    with Store.open(Settings(data=tmp_path / "data")) as store:
+        study = store.new_study("guard", "Loans", config, actor="admin", open_now=True)
+        token = store.new_token(study, ["serve", "report"])
+    head = {"Authorization": f"Bearer {token}"}
+    path = f"/api/guard/{study.public_id}"
+    process, url = _start(tmp_path / "data", tmp_path / "ready")
+    client = httpx.Client(headers=head, timeout=30)
+    service = Service(config)
+    try:
+        for number in range(14):
+            assert client.get(f"{url}{path}/serve").json()["model"] == service.model
+            batch = service.outcomes()
+            for part in (batch[: len(batch) // 2], batch[len(batch) // 2 :], batch[:1]):
+                assert client.post(f"{url}{path}/outcomes", json=part).status_code == 200
+            service.hear(batch)
+            if number == 7:
+                process.kill()
+                process.wait()
+                process, url = _start(tmp_path / "data", tmp_path / "ready")
+            assert client.post(f"{url}{path}/decisions", json={"after": number}).status_code == 200
+            service.next_round()
+    finally:
+        process.kill()
+        process.wait()
+    library = new_guard(config)
+    library.act()
+    with Store.open(Settings(data=tmp_path / "data")) as store:
+        state = store.fold_now(study.public_id).state
+        assert len(state.decisions) == 15
+        assert [m for m, _ in state.decisions][-1] == service.now.model
+
+
+@pytest.mark.claim("28.14")
+def test_the_client_never_raises_and_sends_what_waited_once(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    token = web.store.new_token(study, ["serve", "report"])
+    url, spool = f"{web.url}/api/guard/{study.public_id}", tmp_path / "spool"
+    client = GuardClient(url, token, "v1", max_age=300, spool=spool, timeout=5)
+    clock = [1_000.0]
+    monkeypatch.setattr(GuardClient, "_clock", staticmethod(lambda: clock[0]))
+    now = client.serve()
+    assert now.source == "server"
+    assert client.serve() == now  # by the ETag
+    later = client.decide()
+    assert later.decision == 1
+    client.url = "http://127.0.0.1:9/api/guard/nobody"  # the server is away
+    gone = client.serve()
+    assert (gone.source, gone.model, gone.decision) == ("cache", later.model, 1)
+    outcome = {"decision": 0, "model": now.model, "primary": 0.2, "secondary": 0.0}
+    assert client.report([outcome]) == 1
+    assert client.decide() == gone
+    clock[0] += 301
+    assert client.serve().source == "safe"
+    assert client.serve().model == "v1"
+    again = GuardClient(url, token, "v1", spool=spool, timeout=5)  # the service was restarted
+    assert again.waiting == 1
+    assert again.report() == 0
+    assert spool.read_text() == ""
+    state = web.store.fold_now(study.public_id).state
+    assert len(state.outcomes) == 1
+    assert again.report({**outcome, "decision": 77}) == 0  # refused: set aside, told, not repeated
+    assert "no decision 77" in again.rejected[0][1]
+    nothing = {**outcome, "decision": 1, "model": later.model, "primary": float("nan")}
+    assert again.report([nothing]) == 1  # cannot even be sent, and does not raise
+
+
+def test_the_client_needs_the_standard_library_only() -> None:
+    code = (
+        "import sys, importlib.util, pathlib\n"
+        "before = set(sys.modules)\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "spec = importlib.util.spec_from_file_location('client', path)\n"
+        "module = importlib.util.module_from_spec(spec); sys.modules['client'] = module\n"
+        "spec.loader.exec_module(module)\n"
+        "new = {n.split('.')[0] for n in set(sys.modules) - before} - {'client'}\n"
+        "print(sorted(n for n in new if n not in sys.stdlib_module_names))\n"
+    )
+    import counterplay.studio.client as client
+
+    found = subprocess.run([sys.executable, "-S", "-c", code, str(client.__file__)],
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,222 @@
+"""Pages of labellers and coordinators: queues, live numbers, files, and what they keep secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from studio.campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config
+
+if TYPE_CHECKING:
+    from counterplay.studio.store.base import StudyRow
+    from studio.web_house import Web
+
+Campaign = tuple["StudyRow", np.ndarray]
+
+
+def opened(web: Web, folder: Path, **more: Any) -> Campaign:
+    """A campaign that was opened."""
+    config, truth = campaign_config(folder, **more)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    return study, truth
+
+
+@pytest.mark.claim("28.12")
+def test_nobody_waits_for_another_without_being_told(web: Web, tmp_path: Path) -> None:
+    study, truth = opened(web, tmp_path)
+    clinics = [Labeller(web, study, name) for name in PARTIES]
+    assert all(len(c.cards) == 10 for c in clinics)
+    quick = clinics[0]
+    for _ in range(200):
+        if not quick.cards:
+            break
+        item, fields = quick.cards[0]
+        quick.answer(fields, int(truth[item]))
+    assert 'data-page="label-wait"' in quick.page.text
+    others = web.store.fold_now(study.public_id).state.campaign._open()
+    assert f"{len(others)} questions of others decide" in quick.page.text
+    for clinic in clinics[1:]:
+        assert clinic.look().status_code == 200
+        assert len(clinic.cards) == 10
+    ledger = quick.client.get(f"{quick.home}/ledger").text
+    report = {p.party: p for p in web.store.fold_now(study.public_id).state.campaign.work().parties}
+    mine = report["clinic 0"]
+    assert f"You: {mine.asked} questions" in ledger
+    assert f"at least {mine.alone_at_least}" in ledger
+    assert "Nobody works more than alone." in ledger
+    assert "clinic 1" not in ledger  # names are the coordinator's
+    assert re.search(r"[0-9A-Z]{4}(-[0-9A-Z]{4}){3}", ledger)
+
+
+def test_two_tabs_repeats_undo_and_change(web: Web, tmp_path: Path) -> None:
+    study, _ = opened(web, tmp_path)
+    clinic = Labeller(web, study, "clinic 0")
+    _, fields = clinic.cards[0]
+    clinic.answer(fields, 1)
+    assert "1 of about" in clinic.page.text
+    assert clinic.answer(fields, 1).status_code == 200  # the same click again
+    assert "1 of about" in clinic.page.text
+    other = clinic.answer({**fields, "key": "another-tab-key"}, 0)
+    assert other.status_code == 409
+    assert "already answered" in other.text
+    assert clinic.answer({**clinic.cards[0][1], "csrf": "0" * 64}, 0).status_code == 403
+    clinic.look()
+    assert clinic.answer(clinic.cards[0][1], 7).status_code == 422
+    answers = clinic.client.get(f"{clinic.home}/answers").text
+    form = re.search(r'<form method="post" action="[^"]+/correct".*?</form>', answers, re.S)
+    assert form is not None
+    sent = {**dict(HIDDEN.findall(form[0])), "label": "0"}
+    changed = clinic.client.post(f"{clinic.home}/correct", data=sent)
+    assert changed.status_code == 200
+    state = web.store.fold_now(study.public_id).state
+    assert [a.code for a in state.answers.values()] == [0]
+    clinic.look()
+    undo = re.search(r'<form method="post" action="[^"]+/undo".*?</form>', clinic.page.text, re.S)
+    assert undo is not None
+    clinic.client.post(f"{clinic.home}/undo", data=dict(HIDDEN.findall(undo[0])))
+    assert not web.store.fold_now(study.public_id).state.answers
+
+
+def test_a_party_sees_nothing_of_another(web: Web, tmp_path: Path) -> None:
+    study, _ = opened(web, tmp_path)
+    one, two = Labeller(web, study, "clinic 0"), Labeller(web, study, "clinic 1")
+    _, theirs = two.cards[0]
+    mine = {**theirs, "csrf": one.cards[0][1]["csrf"]}
+    assert one.answer(mine, 0).status_code == 409
+    assert not web.store.fold_now(study.public_id).state.answers
+    assert web.client().get(one.home).status_code == 404
+    other, _ = opened(web, tmp_path)
+    assert one.client.get(f"/l/{other.public_id}").status_code == 404
+    assert "audit" not in one.page.text.replace("/audits", "")
+    assert '"kind"' not in one.page.text
+
+
+def test_leaving_erases_the_answers(web: Web, tmp_path: Path) -> None:
+    study, truth = opened(web, tmp_path)
+    clinic = Labeller(web, study, "clinic 3")
+    for _ in range(3):
+        item, fields = clinic.cards[0]
+        clinic.answer(fields, int(truth[item]))
+    page = clinic.client.get(f"{clinic.home}/ledger")
+    form = re.search(r'<form method="post" action="[^"]+/withdraw".*?</form>', page.text, re.S)
+    assert form is not None
+    sure = clinic.client.post(f"{clinic.home}/withdraw", data=dict(HIDDEN.findall(form[0])))
+    assert "cannot be undone" in sure.text
+    gone = clinic.client.post(f"{clinic.home}/withdraw", data=dict(HIDDEN.findall(sure.text)))
+    assert "deleted" in gone.text
+    events = web.store.events(study.public_id)
+    assert sum(e.body is None for e in events if e.kind == "label.tell") == 3
+    state = web.store.fold_now(study.public_id).state
+    assert not state.answers
+    assert 3 in state.state.gone
+    from counterplay.studio.exports import export_lines
+    from counterplay.verify import verify
+
+    assert verify("".join(export_lines(web.store, study)).encode()).holds
+
+
+def test_the_coordinator_runs_it(web: Web, tmp_path: Path) -> None:
+    study, truth = opened(web, tmp_path)
+    admin = web.admin()
+    home = f"/admin/studies/{study.public_id}"
+    page = admin.get(home)
+    assert page.status_code == 200
+    csrf = dict(HIDDEN.findall(page.text))["csrf"]
+    made = admin.post(f"{home}/party-links", data={"csrf": csrf, "key": "k" * 12})
+    assert made.text.count("/j/") == 4
+    known = "item,label\n" + "\n".join(f"c{i},{CLASSES[truth[i]]}" for i in range(5))
+    bad = known.replace("c3,", "nobody,").replace("c4,b", "c4,x").replace("c4,m", "c4,x")
+    for text, status in ((bad, 422), (known, 200)):
+        given = {"csrf": csrf, "key": f"import{status}x", "what": "known"}
+        sent = admin.post(f"{home}/import", data=given, files={"file": ("known.csv", text)})
+        assert sent.status_code == status
+        assert status == 200 or "line 5" in sent.text
+    assert len(web.store.fold_now(study.public_id).state.known) == 5
+    tasks = admin.get(f"{home}/tasks.json").json()
+    assert len(tasks) == 40
+    for task in tasks:
+        label = CLASSES[truth[int(task["data"]["case"][1:])]]
+        task["annotations"] = [{"result": [{"value": {"choices": [label]}}]}]
+    given = {"csrf": csrf, "key": "answers-one", "what": "answers"}
+    file = {"file": ("tasks.json", json.dumps(tasks))}
+    sent = admin.post(f"{home}/import", data=given, files=file)
+    assert sent.status_code == 200
+    assert len(web.store.fold_now(study.public_id).state.answers) == 40
+    table = admin.get(f"{home}/labels.csv").text.splitlines()
+    assert table[0] == "item,label,score,source,answers,disputed"
+    assert any(",known," in line for line in table)
+    answered = {a.item for a in web.store.fold_now(study.public_id).state.answers.values()}
+    item = next(i for i in range(100) if i not in answered)
+    out = {"csrf": csrf, "key": "withdraw-1", "act": "withdraw", "item": f"c{item}", "reason": "x"}
+    assert "x" in admin.post(f"{home}/change", data=out).text
+    stranger = web.admin("coordinator", study=opened(web, tmp_path)[0])
+    assert stranger.get(home).status_code == 404
+    assert stranger.post(f"{home}/change", data=out).status_code in (403, 404)
+    viewer = web.admin("viewer")
+    assert viewer.get(home).status_code == 200
+    assert viewer.post(f"{home}/party-links", data=out).status_code in (403, 404)
+
+
+@pytest.mark.claim("28.27")
+def test_two_hundred_listeners_hear_of_one_change(web: Web, tmp_path: Path) -> None:
+    study, _ = opened(web, tmp_path)
+    clinic, admin = Labeller(web, study, "clinic 0"), web.admin()
+    path, secret = f"/admin/studies/{study.public_id}/live", admin.cookies["cp_admin"]
+    _, fields = clinic.cards[0]
+    queries: list[str] = []
+
+    def count(*arguments: Any) -> None:
+        queries.append(str(arguments[2])[:60])
+
+    def change() -> None:
+        sa.event.listen(web.store.engine, "after_cursor_execute", count)
+        try:
+            sent = {**fields, "label": "1"}
+            clinic.client.post(f"{clinic.home}/answer", data=sent, follow_redirects=False)
+        finally:
+            time.sleep(0.2)
+            sa.event.remove(web.store.engine, "after_cursor_execute", count)
+
+    heard = asyncio.run(_listen_all(web.url, path, secret, 200, change))
+    assert len(heard) == 200
+    assert all(first != later for first, later in heard)
+    assert len({later for _, later in heard}) == 1
+    reads = [query for query in queries if query.startswith("SELECT")]
+    assert len(reads) <= 2, reads  # the answer looks for its key; no listener asks anything
+
+
+async def _listen_all(
+    url: str, path: str, secret: str, n: int, change: Callable[[], None]
+) -> list[tuple[str, str]]:
+    """Open n streams, make one change, return what each heard before and after."""
+    host, port = url.removeprefix("http://").split(":")
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: cp_admin={secret}\r\n\r\n"
+    pairs = []
+    for _ in range(n):
+        pair = await asyncio.open_connection(host, int(port))
+        pair[1].write(head.encode())
+        pairs.append(pair)
+
+    async def told(reader: asyncio.StreamReader) -> str:
+        while True:
+            line = (await reader.readline()).decode()
+            if line.startswith("data:"):
+                return line
+
+    firsts = await asyncio.gather(*(told(reader) for reader, _ in pairs))
+    changing = asyncio.create_task(asyncio.to_thread(change))
+    async with asyncio.timeout(30):
+        laters = await asyncio.gather(*(told(reader) for reader, _ in pairs))
+    await changing
+    for _, writer in pairs:
+        writer.close()
+    return list(zip(firsts, laters))

@@ -1,0 +1,157 @@
+"""Migrations: with the data, under a lock, after a backup; a failed one changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from store_fixtures import new_stream
+from tally_kind import added
+
+from counterplay.studio import errors
+from counterplay.studio.checks import all_ok, check_studio
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store, migrations
+from counterplay.studio.store import tables as t
+from counterplay.studio.store.database import make_engine, reading
+
+NEXT = '''
+"""A migration for tests."""
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.execute("ALTER TABLE study ADD COLUMN motto TEXT")
+    op.execute({last!r})
+'''
+
+
+def test_the_first_revision_makes_the_tables_of_the_program(store: Store) -> None:
+    with reading(store.engine) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": False})
+        differences = compare_metadata(context, t.metadata)
+    assert [d for d in differences if d[0] != "remove_index"] == []
+
+
+@pytest.fixture
+def next_revision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+    """A second revision; its last statement is the test's."""
+
+    def make(last: str) -> None:
+        home = Path(migrations.__file__).parent
+        folder = tmp_path / "migrations"
+        (folder / "versions").mkdir(parents=True, exist_ok=True)
+        (folder / "env.py").write_text((home / "env.py").read_text())
+        for file in (home / "versions").glob("*0001*"):
+            (folder / "versions" / file.name).write_text(file.read_text())
+        (folder / "versions" / "r0002.py").write_text(NEXT.format(last=last))
+        monkeypatch.setattr(migrations, "__file__", str(folder / "__init__.py"))
+        monkeypatch.setattr(migrations, "HEAD", "0002")
+        monkeypatch.setattr(migrations, "KNOWN", ("0001", "0002"))
+
+    return make
+
+
+@pytest.mark.claim("28.18")
+def test_an_older_database_is_brought_up_with_its_data(
+    settings: Settings, tally: None, next_revision: object
+) -> None:
+    with Store.open(settings) as store:
+        stream = new_stream(store)
+        store.append_now(stream, added(5, "a"), expected=0)
+    next_revision("UPDATE study SET motto = 'new'")  # type: ignore[operator]
+    with Store.open(settings) as store:
+        assert [n for _, n in store.fold_now(stream).state["numbers"]] == [5]
+        store.append_now(stream, added(6, "b"), expected=None)
+        with reading(store.engine) as connection:
+            assert connection.execute(sa.text("SELECT motto FROM study")).scalar() == "new"
+            assert migrations.revision(connection) == "0002"
+    assert [p.name for p in (settings.data / "backups").iterdir()] == ["before-0002-from-0001.dump"]
+
+
+@pytest.mark.claim("28.18")
+def test_a_migration_that_fails_changes_nothing(
+    settings: Settings, tally: None, next_revision: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(settings) as store:
+        stream = new_stream(store)
+        store.append_now(stream, added(5, "a"), expected=0)
+    with monkeypatch.context():
+        next_revision("UPDATE no_such_table SET x = 1")  # type: ignore[operator]
+        with pytest.raises(errors.CannotStart, match=r"as it was before.* The backup .*\.dump"):
+            Store.open(settings)
+        engine = make_engine(settings)
+        with reading(engine) as connection:
+            assert migrations.revision(connection) == "0001"
+            columns = {c["name"] for c in sa.inspect(connection).get_columns("study")}
+        engine.dispose()
+        assert "motto" not in columns
+        assert (settings.data / "backups" / "before-0002-from-0001.dump").stat().st_size > 1000
+        monkeypatch.undo()
+    monkeypatch.setitem(__import__("counterplay.studio.kinds").studio.kinds.MODULES,
+                        "elicitation", "tally_kind")  # fmt: skip
+    with Store.open(settings) as store:
+        assert [n for _, n in store.fold_now(stream).state["numbers"]] == [5]
+    assert all_ok(check_studio(settings))
+
+
+@pytest.mark.claim("28.18")
+def test_two_starts_migrate_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    cluster = request.getfixturevalue("cluster")
+    monkeypatch.setattr(cluster, "template", "template0")
+    for settings in (
+        Settings(data=tmp_path / "a"),
+        Settings(data=tmp_path / "b", database=cluster.new_database()),
+    ):
+        done, begin = [], threading.Barrier(4)
+        settings.data.mkdir()
+
+        def start(
+            settings: Settings = settings,
+            done: list[bool] = done,
+            begin: threading.Barrier = begin,
+        ) -> None:
+            engine = make_engine(settings)
+            begin.wait()
+            done.append(migrations.migrate(engine, settings))
+            engine.dispose()
+
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(done) == [False, False, False, True]
+
+
+@pytest.mark.claim("28.18")
+def test_a_newer_database_is_refused(settings: Settings) -> None:
+    Store.open(settings).close()
+    engine = make_engine(settings)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(errors.CannotStart, match="newer than this program"):
+        Store.open(settings)
+
+
+def test_places_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.CannotStart, match="cannot be written"):
+        Store.open(Settings(data=tmp_path / "file" / "studio"))
+    away = "postgresql+psycopg://nobody@127.0.0.1:9/none"
+    with pytest.raises(errors.Unavailable, match="cannot be used now"):
+        Store.open(Settings(data=tmp_path / "s", database=away))
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "studio.sqlite").write_bytes(b"not a database" * 1000)
+    with pytest.raises(errors.StudioError):
+        Store.open(Settings(data=tmp_path / "t"))

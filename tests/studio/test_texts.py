@@ -1,0 +1,85 @@
+"""Words of the pages: all in the catalogue, the same in every language, numbers as people write."""
+
+from __future__ import annotations
+
+import re
+import string
+from importlib import resources
+
+import pytest
+
+from counterplay.studio.web.texts import LANGUAGES, language, wanted
+from studio.web_house import Web
+
+TEMPLATES = resources.files("counterplay.studio").joinpath("templates")
+WORDS = re.compile(r"[A-Za-zÄÖÜäöüß]{2,}")
+SAID = re.compile(r"""\bt\(\s*['"]([a-z_0-9.]+)['"]\s*([~,)])""")
+
+
+def places(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+@pytest.mark.claim("28.22")
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != "en"])
+def test_every_language_is_complete(code: str) -> None:
+    english, other = language("en").texts, language(code).texts
+    assert sorted(english) == sorted(other)
+    for key, text in english.items():
+        assert places(text) == places(other[key]), key
+        assert other[key].strip(), key
+
+
+@pytest.mark.claim("28.22")
+@pytest.mark.parametrize("file", sorted(f.name for f in TEMPLATES.iterdir()))
+def test_templates_hold_no_words(file: str) -> None:
+    text = TEMPLATES.joinpath(file).read_text("utf-8")
+    named = re.sub(r"\{% block (?:name|width) %\}[a-z-]*\{% endblock %\}", " ", text)
+    bare = re.sub(r"\{[{%#].*?[#%}]\}", " ", named, flags=re.DOTALL)
+    told = re.findall(r'(?:aria-label|title|alt|placeholder)="([^"]*)"', bare)
+    seen = re.sub(r"<[^>]*>", " ", bare)
+    assert WORDS.findall(" ".join([seen, *told])) == []
+
+
+@pytest.mark.claim("28.22")
+@pytest.mark.parametrize("file", sorted(f.name for f in TEMPLATES.iterdir()))
+def test_templates_say_what_the_catalogue_has(file: str) -> None:
+    known = language("en").texts
+    for key, after in SAID.findall(TEMPLATES.joinpath(file).read_text("utf-8")):
+        forms = (key, f"{key}.one") if after != "~" else ()
+        if after == "~":
+            assert any(name.startswith(key) for name in known), key
+        else:
+            assert any(form in known for form in forms), key
+
+
+@pytest.mark.claim("28.22")
+def test_numbers_and_dates_follow_the_language() -> None:
+    english, german = language("en"), language("de")
+    assert english.number(22000.5, 1) == "22,000.5"
+    assert german.number(22000.5, 1) == "22\N{NO-BREAK SPACE}000,5"
+    assert english.number(-0.0001, 2) == "0.00"
+    assert english.date("2026-05-03T10:00:00+00:00") == "3 May 2026"
+    assert german.date("2026-05-03T10:00:00+00:00") == "3. Mai 2026"
+    assert wanted("de-CH, en;q=0.8") == "de"
+    assert wanted("") == "en"
+
+
+def test_promises_are_rounded_up() -> None:
+    english = language("en")
+    assert english.percent(0.0101) == "1.1\N{NO-BREAK SPACE}%"
+    assert english.percent(0.05) == "5\N{NO-BREAK SPACE}%"
+    assert english.percent(0.121) == "13\N{NO-BREAK SPACE}%"
+    assert english.percent(0.0) == "0\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.claim("28.22")
+def test_a_person_chooses_her_language(web: Web) -> None:
+    person = web.person()
+    assert "Which would you rather have?" in person.page.text
+    german = person.client.get(f"{person.home}?lang=de")
+    assert 'lang="de"' in german.text
+    assert "Was hätten Sie lieber?" in german.text
+    assert "Was hätten Sie lieber?" in person.client.get(person.home).text
+    with web.client(headers={"accept-language": "de"}) as client:
+        assert "Dieser Link öffnet nichts" in client.get("/j/nothing").text
