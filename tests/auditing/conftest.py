@@ -16,8 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import counterplay
-from counterplay.auditing import Stage
-from counterplay.auditing.sections import gaming
 
 
 def loans_of(n: int = 240, seed: int = 0) -> pd.DataFrame:
@@ -63,21 +61,6 @@ SETTINGS: dict[str, Any] = {
     "effort": {"budgets": [0.5, 1, 2], "unit": "days"},
     "costs": {"false_accept": 5, "false_reject": 1, "unit": "euro"},
 }
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_rules() -> Any:
-    """Leave out the rule fitted for gaming, which has tests of its own: it is five long fits."""
-
-    def nothing(context: Any, moves: Any, budgets: Any) -> Stage:
-        return Stage(
-            name="strategic", items=0, n_min=0, n_want=0, seconds=lambda pilot, n: 0.0,
-            run=lambda context, items: [],
-        )  # fmt: skip
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gaming, "strategic_stage", nothing)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -196,3 +196,12 @@ def test_time_that_earlier_stages_left_goes_to_later_ones() -> None:
     assert "not done: toy.two" in found.estimate
     assert found.plan == {"toy.one": 100, "toy.two": 100}
     assert [log.note for log in found.stages] == ["", ""]
+
+
+def test_a_pilot_that_took_all_the_time_leaves_the_first_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("counterplay.auditing.plan.measure", lambda *a, **k: Pilot())
+    found = run_plan(toy_context(), sections=[Toy(each=1.0, n_min=7)], time_budget=1e-9)
+    assert found.plan == {"toy.one": 7}  # one batch, and what follows from it
+    assert "toy" in found.results

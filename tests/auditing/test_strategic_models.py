@@ -78,6 +78,10 @@ def test_the_rule_fitted_for_gaming_is_judged_by_its_own_cheapest_moves() -> Non
     rows = frame.iloc[context.folds.test[0]].reset_index(drop=True)
     plan = cheapest_moves(rule, rows, moves, positive=1, budget=1.0)
     assert [record["upper"] for record in records] == plan.upper.tolist()
+    assert "strategic" not in [stage.name for stage in GamingSection().stages(context)]
+    asked = {"effort": {"budgets": [1], "fit": True}}
+    context = context_of(frame, y, rows="training", settings=asked)
+    assert "strategic" in [stage.name for stage in GamingSection().stages(context)]
     assert [record["row"] for record in records] == context.folds.test[0].tolist()
     assert [type(s).__name__ for _, s in preparation(context).steps] == ["ColumnTransformer"]
     trees = context_of(frame, y, boosted(max_iter=2), rows="training")
@@ -101,12 +105,10 @@ def test_columns_that_a_linear_rule_cannot_take_are_said() -> None:
 
 
 @pytest.mark.slow
-def test_the_rule_fitted_for_gaming_stands_beside_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gaming, "strategic_stage", strategic_stage)
+def test_the_rule_fitted_for_gaming_stands_beside_the_others() -> None:
     frame, y = people(120)
-    context = context_of(frame, y, rows="training")
+    settings = {"effort": {"budgets": [0.5, 1, 2], "fit": True}}
+    context = context_of(frame, y, rows="training", settings=settings)
     result = run(context, HonestSection(), GamingSection()).results["gaming"]
     lines = result.to_frame().set_index(["rule", "budget"])
     action = next(a for a in result.actions if a.name == STRATEGIC)

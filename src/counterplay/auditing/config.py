@@ -77,6 +77,7 @@ class EffortSettings(Record, frozen=True):
     share_gaming: Annotated[float, Meta(ge=0, le=1)] | Literal["unknown"] = "unknown"
     before: Word | None = None
     after: Word | None = None
+    fit: bool = False
 
     @property
     def headline(self) -> float | None:
@@ -228,7 +229,14 @@ class Config(Record, frozen=True):
 
     def part(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the named tables as plain values: what a stored result depends on."""
-        return {name: msgspec.to_builtins(getattr(self, name)) for name in sorted(names)}
+        try:
+            wanted = sorted(names)
+        except TypeError:
+            raise InvalidInputError(f"names of tables are needed, got {shown(names)}") from None
+        for name in wanted:
+            if name not in self.__struct_fields__:
+                raise InvalidInputError(f"the config has no table {shown(name, 60)}")
+        return {name: msgspec.to_builtins(getattr(self, name)) for name in wanted}
 
     def path(self, name: str) -> Path:
         """Return a file that the config names, relative to the config."""

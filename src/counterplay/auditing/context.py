@@ -95,7 +95,14 @@ class Context:
     fits: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not belong together."""
+        """Refuse parts of the wrong kind, and parts that do not belong together."""
+        kinds = {"table": Table, "labels": np.ndarray, "frame": pd.DataFrame, "settings": Mapping}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                what = shown(getattr(self, name), 80)
+                raise InvalidInputError(f"{name} of an audit must be a {kind.__name__}, got {what}")
+        if self.labels.ndim != 1:
+            raise InvalidInputError("labels of an audit are one per row")
         n = len(self.table)
         if not n == len(self.labels) == len(self.frame):
             raise InvalidInputError("table, labels and frame of an audit must have the same rows")

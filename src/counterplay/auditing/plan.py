@@ -287,6 +287,8 @@ class _Running:
         stage, note = self.named[name], f"given {name} {n} {self.budget}"
         if (stored := self.store.noted(key, note)) is not None:
             return int(stored)
+        if not self.logs:  # the first question is answered, however long the pilot took
+            n = max(n, min(stage.n_min, stage.n_want))
         pilot = self.pilot
         if pilot is None or n >= stage.n_want:  # an earlier plan, or all there is to do
             return n
@@ -324,7 +326,7 @@ class _Running:
             stage.prepare(self.context)
         wave = max(1, self.context.jobs)
         for start in range(0, len(batches), wave):
-            if time.perf_counter() > limit:
+            if time.perf_counter() > limit and (start or self.logs):  # one batch there always is
                 return "stopped at twice its plan"
             part = batches[start : start + wave]
             for items, records in zip(part, _run_batches(self.context, stage, part)):

@@ -89,7 +89,12 @@ class Quantity(Record, frozen=True):
         assumes: Iterable[str] = (),
     ) -> Quantity:
         """Return a number without an interval."""
-        number = float(value)
+        try:
+            number, told = float(value), tuple(assumes)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInputError(
+                "a quantity needs a number and the settings it assumes as texts"
+            ) from None
         return cls(
             value=number,
             low=number,
@@ -98,7 +103,7 @@ class Quantity(Record, frozen=True):
             basis=basis,
             level=1.0,
             n=n,
-            assumes=tuple(assumes),
+            assumes=told,
         )
 
     def __str__(self) -> str:

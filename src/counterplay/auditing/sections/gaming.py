@@ -97,7 +97,8 @@ class GamingSection:
                     seconds=seconds, run=_fixed,
                 )
             )  # fmt: skip
-            found.append(strategic_stage(context, moves_of(context), budgets_of(context)))
+            if context.setting("effort", "fit", False):
+                found.append(strategic_stage(context, moves_of(context), budgets_of(context)))
         if has_samples(context):
             found.append(
                 Stage(

@@ -72,8 +72,8 @@ class SymmetrySection:
             return []
         return [
             Missing(
-                sentence="No numbered family of columns, no common unit, no text, no pair of "
-                "parties in this table; nothing declared.",
+                sentence="No numbered family of columns, no text, no pair of parties in this "
+                "table; nothing declared.",
                 key="[symmetry]",
             )
         ]
