@@ -91,12 +91,12 @@ def _harm(kind: str, rng: np.random.Generator) -> dict[str, Any]:
     """Regimes of harm 0, c and 1; the safe model is harmless or keeps the rate."""
     K, T = int(rng.integers(2, 6)), int(rng.integers(200, 1501))
     delay, c = int(rng.choice([0, 5, 20])), float(rng.choice([0.05, 0.1, 0.3]))
-    harm, bad = np.empty((T, K)), float(rng.uniform(0.05, 0.3))
+    harm = np.empty((T, K))
     for model in range(K):
         t = 0
         while t < T:
             n = int(rng.integers(5, 80))
-            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.6 - bad, 0.4, bad])
+            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.3, 0.4, 0.3])
             t += n
     options: dict[str, Any] = {}
     burst = float(rng.uniform(1, 8))
