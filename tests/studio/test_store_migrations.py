@@ -149,9 +149,9 @@ def test_places_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(errors.CannotStart, match="cannot be written"):
         Store.open(Settings(data=tmp_path / "file" / "studio"))
     away = "postgresql+psycopg://nobody@127.0.0.1:9/none"
-    with pytest.raises(errors.Unavailable, match="cannot be used now"):
+    with pytest.raises(errors.CannotStart, match="the database cannot be used"):
         Store.open(Settings(data=tmp_path / "s", database=away))
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "studio.sqlite").write_bytes(b"not a database" * 1000)
-    with pytest.raises(errors.StudioError):
+    with pytest.raises(errors.CannotStart, match="not a database"):
         Store.open(Settings(data=tmp_path / "t"))
