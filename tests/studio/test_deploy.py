@@ -1,0 +1,66 @@
+"""The files for operators: what they start exists, and what they promise is in them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from counterplay.commands.studio import app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def started(words: list[str]) -> list[str]:
+    """Parse a command line of the studio; return the words that no option took."""
+    group = typer.main.get_command(app)
+    context = group.make_context("studio", list(words), resilient_parsing=True)
+    rest = [*context.protected_args, *context.args] if hasattr(context, "protected_args") else []
+    if rest:
+        command = group.get_command(context, rest[0])  # type: ignore[attr-defined]
+        assert command is not None, f"there is no command {rest[0]}"
+        command.make_context(rest[0], rest[1:], resilient_parsing=True)
+    return rest
+
+
+def test_the_unit_starts_the_studio_with_a_read_only_system() -> None:
+    text = (DEPLOY / "counterplay-studio.service").read_text()
+    line = next(part for part in text.splitlines() if part.startswith("ExecStart="))
+    words = shlex.split(line.removeprefix("ExecStart="))
+    assert words[1] == "studio"
+    assert "--base-url" in words
+    started(words[2:])
+    for promise in ("User=counterplay", "Restart=always", "NoNewPrivileges=yes",
+                    "ProtectSystem=strict", "ReadWritePaths=/var/lib/counterplay",
+                    "MemoryMax=4G"):  # fmt: skip
+        assert promise in text
+
+
+def test_the_backup_is_a_command_of_the_studio() -> None:
+    text = (DEPLOY / "counterplay-studio-backup.service").read_text()
+    line = next(part for part in text.splitlines() if part.startswith("ExecStart="))
+    inner = shlex.split(line.removeprefix("ExecStart="))[2]
+    words = shlex.split(inner.replace("%%", "%"))
+    assert words[1:4] == ["/opt/counterplay/bin/counterplay", "studio", "backup"]
+    started(words[3:])
+    assert "OnCalendar" in (DEPLOY / "counterplay-studio-backup.timer").read_text()
+
+
+def test_proxies_do_not_buffer_and_limit_bodies() -> None:
+    caddy, nginx = (DEPLOY / "Caddyfile").read_text(), (DEPLOY / "nginx.conf").read_text()
+    assert "flush_interval -1" in caddy
+    assert "max_size 25MB" in caddy
+    assert "proxy_buffering off" in nginx
+    assert "client_max_body_size 25m" in nginx
+    assert "X-Forwarded-For $remote_addr" in nginx  # the client's own header is replaced
+
+
+@pytest.mark.parametrize("promise", ["USER counterplay", "VOLUME /data", "HEALTHCHECK", "/readyz"])
+def test_the_container_is_not_root_and_checks_itself(promise: str) -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    assert promise in text
+    entry = text.split("ENTRYPOINT ", 1)[1].splitlines()[0]
+    words = [word.strip('" ') for word in entry.strip("[]").split(",")]
+    started(words[2:])
