@@ -12,7 +12,7 @@ from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.studio.errors import Closed, Conflict, KeyReuse, Missing, StudioError, Unavailable
 from counterplay.studio.web import pages
 from counterplay.studio.web.middleware import Refusal, inside, redacted
-from counterplay.studio.web.security import TooMany
+from counterplay.studio.web.security import Forbidden, TooLarge, TooMany
 from counterplay.studio.web.sessions import LoggedOut
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def install(app: Starlette) -> None:
 def told(request: Request, error: Exception) -> str:
     """Return the sentence for an error in the reader's language, its own where there is none."""
     words = pages.reader(request)
+    if isinstance(error, Forbidden | TooLarge | TooMany):
+        return words(f"error.{error.status}.text")
     key = next((key for kind, key in _KEYS.items() if isinstance(error, kind)), None)
     return words(f"error.{key}") if key else str(error)
 
