@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 ROOMS = (
-    "participant", "join", "health", "admin", "studies", "wizard", "labelling", "guard_api",
-    "coordinator", "guard_pages", "audits", "live", "reports",
+    "participant", "join", "health", "admin", "studies", "new_campaign", "wizard", "labelling",
+    "guard_api", "coordinator", "guard_pages", "audits", "live", "reports",
 )  # fmt: skip
 _STATIC = {
     "studio.css": "text/css; charset=utf-8",
