@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from counterplay.commands.studio import app
+from counterplay.studio.kinds import kind_of
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -58,3 +61,14 @@ def test_the_container_is_not_root_and_checks_itself(promise: str) -> None:
     entry = text.split("ENTRYPOINT ", 1)[1].splitlines()[0]
     words = [word.strip('" ') for word in entry.strip("[]").split(",")]
     started(words[2:])
+
+
+def test_the_files_of_the_guide_make_studies(tmp_path: Path) -> None:
+    text = (DEPLOY.parent / "docs" / "studio.md").read_text(encoding="utf-8")
+    blocks = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.S)]
+    assert [block["kind"] for block in blocks] == ["elicitation", "campaign", "guard"]
+    (tmp_path / "cars.csv").write_text("name,comfort,price\na,1,2\nb,2,3\nc,3,5\n")
+    rows = [f"c{i},clinic {i % 2},{i}" for i in range(40)]
+    (tmp_path / "scans.csv").write_text("case,clinic,size\n" + "\n".join(rows) + "\n")
+    for block in blocks:
+        assert kind_of(block["kind"]).read_config(block, tmp_path)
