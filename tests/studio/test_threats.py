@@ -73,6 +73,7 @@ def test_guessing_links_is_slowed_down_by_address(web: Web) -> None:
     buckets.take("203.0.113.10")  # others are not
 
 
+@pytest.mark.claim("28.20")
 def test_a_network_is_not_served_without_https() -> None:
     with pytest.raises(InvalidInputError, match="everybody on the network can read the links"):
         Settings(host="0.0.0.0").check_host()
