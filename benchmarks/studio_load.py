@@ -30,7 +30,14 @@ class Browser:
         self.pair: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, path: str, fields: dict[str, str] | None = None) -> tuple[int, str, str]:
-        """Return status, text and where the answer sends us."""
+        """Return status, text and where the answer sends us; an idle connection may be closed."""
+        try:
+            return await self._send(path, fields)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.pair = None
+            return await self._send(path, fields)
+
+    async def _send(self, path: str, fields: dict[str, str] | None) -> tuple[int, str, str]:
         if self.pair is None:
             self.pair = await asyncio.open_connection(self.host, self.port)
         reader, writer = self.pair

@@ -46,6 +46,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Using it": [
                 {"The audit": "audit.md"},
+                {"The studio": "studio.md"},
                 {"Your own table": "tables.md"},
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},

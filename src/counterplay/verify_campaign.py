@@ -70,7 +70,7 @@ class Recount:
 
     def findings(self, stated: lines.CampaignStated) -> list[Finding]:
         """Everything that the export states, recounted."""
-        found = [self._commitment(), *self._levels()]
+        found = [self.commitment(), *self._levels()]
         found += [self.test(passed) for passed in self.certified.values()]
         holds = {passed.scope for passed in self.certified.values()}
         missing = [scope for scope in stated.certificates if scope not in holds]
@@ -87,7 +87,8 @@ class Recount:
         ]
         return np.concatenate(parts)
 
-    def _commitment(self) -> Finding:
+    def commitment(self) -> Finding:
+        """The orders of the checks must be those of the committed seed."""
         state = hashlib.sha256()
         for keys in self._keys:
             state.update(keys.astype("<f8").tobytes())

@@ -107,6 +107,11 @@ class LogRecount:
                 yield from self.recount.findings(stated)
                 yield from self._work()
 
+    def so_far(self) -> Iterable[Finding]:
+        """What can be said of a campaign that is not finished."""
+        yield self.recount.commitment()
+        yield from self._work()
+
     def _ask(self, body: dict[str, Any], what: str) -> None:
         asked = to_record(body, _Asked, what=what)
         require_state(asked.party in self.names, what, "party", "there is no such party")
@@ -218,9 +223,11 @@ def campaign_log(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Fi
     """
     recount = LogRecount(config)
     gone: set[str] = set()  # whose answers were erased and not yet taken out by their leaving
+    stated = False
     for event in events:
         if not event.kind.startswith("label."):
             continue
+        stated = stated or event.kind == "label.result"
         if event.body is None:
             gone |= {event.actor} if event.kind in _USED else set()
         elif gone and event.kind in ("label.certify", "label.result"):
@@ -229,3 +236,5 @@ def campaign_log(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Fi
             yield from recount.take(event)
             if event.kind == "label.party" and event.body.get("forget") and len(gone) == 1:
                 gone.clear()
+    if not stated:
+        yield from recount.so_far()

@@ -47,7 +47,7 @@ require = ["accuracy >= 0.5"]
 """
 
 
-def table(n: int = 90) -> bytes:
+def table(n: int = 110) -> bytes:
     """A credit table: numbers, words, missing values, and a label in words."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(

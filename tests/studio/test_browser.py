@@ -324,7 +324,7 @@ def test_axe_finds_nothing_on_the_screens_of_parties(
         )
     rooms = (study.public_id, guard.public_id)
     for path in (clinic.home, f"{clinic.home}/ledger", *(f"/admin/studies/{r}" for r in rooms),
-                 "/admin/audits", "/admin/reports"):  # fmt: skip
+                 "/admin/audits", "/admin/reports", "/admin/studies/new/campaign"):  # fmt: skip
         page.goto(f"{web.url}{path}")
         axe(page, path)
 

@@ -26,7 +26,7 @@ Made = tuple[Stream, np.ndarray]
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A campaign that ran to its end, with one answer changed on the way."""
-    config, truth = campaign_config(tmp_path_factory.mktemp("campaign"))
+    config, truth = campaign_config(tmp_path_factory.mktemp("campaign"), n=160)
     stream = Stream(KIND, config)
     stream.add("study.opened", {})
     label_all(stream, truth, 30)

@@ -33,8 +33,9 @@ HASHED = ("body", "salt", "seq", "kind", "stream", "body_hash", "hash")
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, bytes]:
-    """One export of each kind."""
-    return {name: make() for name, make in golden_logs.MAKERS.items()}
+    """One export of each kind: the stored logs of the newest release."""
+    newest = sorted(golden_logs.FOLDER.iterdir())[-1]
+    return {name: (newest / f"{name}.jsonl").read_bytes() for name in KINDS}
 
 
 def refused(export: bytes) -> bool:
@@ -323,8 +324,8 @@ def test_r3_e11_e12_l6_hostile_exports_get_a_sentence(
     made: dict[str, bytes], tmp_path: Path
 ) -> None:
     with Store.open(Settings(data=tmp_path / "s")) as store:
-        told = throw(store, made, 150)
-    assert told["refused"] > 50
+        told = throw(store, made, 80)
+    assert told["refused"] > 25
 
 
 @pytest.mark.slow
@@ -394,7 +395,7 @@ def test_commands_of_an_operator(
     links = run("links", study, "--n", "3", "--label", "=cmd|x")
     assert len({row["token"] for row in links}) == 3
     assert cli.run(["studio", "links", study, "--label", "=x", *data[:2]]) == 0
-    assert "\n'=" not in capsys.readouterr().out  # ids start with a letter or digit
+    assert ",'=x 4\n" in capsys.readouterr().out  # no spreadsheet takes it for a formula
     again = run("links", "reissue", links[0]["party"])
     assert again[0]["token"] != links[0]["token"]
     assert run("links", "revoke", links[0]["party"])[0]["token"] == ""

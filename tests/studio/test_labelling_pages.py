@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from studio.campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config
+from studio.campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config, pool
 
 if TYPE_CHECKING:
     from counterplay.studio.store.base import StudyRow
@@ -220,3 +220,38 @@ async def _listen_all(
     for _, writer in pairs:
         writer.close()
     return list(zip(firsts, laters))
+
+
+def test_a_campaign_is_made_on_one_page(web: Web) -> None:
+    frame, truth = pool(80)
+    frame["known"] = ["" if i % 8 else CLASSES[truth[i]] for i in range(80)]
+    items = frame.to_csv(index=False)
+    admin, path = web.admin(), "/admin/studies/new/campaign"
+    csrf = dict(HIDDEN.findall(admin.get(path).text))["csrf"]
+    good = {"csrf": csrf, "name": "Scans", "owner": "site", "classes": ", ".join(CLASSES),
+            "id": "case", "known_column": "known", "scope": "union", "max_error": "10",
+            "confidence": "95"}  # fmt: skip
+    for field, value, told in (
+        ("owner", "nobody", "There is no column"),
+        ("classes", "benign", "two or more"),
+        ("max_error", "0", "between 0 and 100"),
+        ("id", "site", "is there twice"),
+        ("known_column", "shape", "none of the labels"),
+    ):
+        bad = admin.post(path, data={**good, field: value}, files={"file": ("i.csv", items)})
+        assert bad.status_code == 422
+        assert told in bad.text
+        assert 'value="Scans"' in bad.text  # what was typed is kept
+    binary = admin.post(path, data=good, files={"file": ("i.csv", b"PK\x03\x04")})
+    assert "zip archive" in binary.text
+    before = len(web.store.studies())
+    made = admin.post(path, data=good, files={"file": ("i.csv", items)})
+    assert made.status_code == 200
+    assert "Scans" in made.text
+    study = web.store.studies()[0]
+    assert len(web.store.studies()) == before + 1
+    config = web.store.config(study)
+    assert len(config["known"]) == 10
+    assert config["page"]["columns"] == ["case", "size", "shape"]
+    web.store.set_state(study.public_id, "open", actor="admin")
+    assert web.store.fold_now(study.public_id).state.begun

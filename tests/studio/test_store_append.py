@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -252,6 +253,44 @@ def test_group_commit_lets_a_bad_event_fail_alone(settings: Settings, tally: Non
         assert sum(getattr(one, "repeated", False) for one in done) == 60
         for stream in parties:
             assert sorted(numbers(store, stream)) == [0, 1, 2, 3, 4]
+
+
+def test_a_refused_answer_costs_no_replay(
+    settings: Settings, tally: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(settings, server=True) as store:
+        stream = new_stream(store)
+        store.append_now(stream, added(1, "a"), expected=0)
+        folded = store.fold_now(stream)
+        for event in (NewEvent("tally.added", {"n": "x"}, "b", "me"), added(2, "a")):
+            with pytest.raises((errors.Refused, errors.KeyReuse)):
+                store.append_now(stream, event, expected=None)
+        assert store.fold_now(stream) is folded
+
+
+def test_many_who_wait_for_one_stream_hold_no_threads(settings: Settings, tally: None) -> None:
+    """One slow stream does not keep the others waiting."""
+    with Store.open(settings, server=True) as store:
+        slow, quick = new_stream(store), new_stream(store)
+
+        async def both() -> list[str]:
+            order: list[str] = []
+
+            async def take(stream: str, name: str, look: Any) -> None:
+                await store.view(stream, look)
+                order.append(name)
+
+            held = threading.Event()
+            waiting = [
+                asyncio.create_task(take(slow, "slow", lambda _: held.wait(10))) for _ in range(40)
+            ]
+            await asyncio.sleep(0.05)
+            await take(quick, "quick", lambda folded: folded.seq)
+            held.set()
+            await asyncio.gather(*waiting)
+            return order
+
+        assert asyncio.run(both())[0] == "quick"
 
 
 def test_a_server_sees_what_commands_write_beside_it(settings: Settings, tally: None) -> None:

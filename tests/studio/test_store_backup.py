@@ -7,6 +7,7 @@ import os
 import subprocess
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def test_a_backup_under_load_is_whole(
         thread = threading.Thread(target=load)
         thread.start()
         while len(acknowledged) < 20:
-            pass
+            time.sleep(0.01)
         before = len(acknowledged)
         manifest = back_up(settings, archive)
         stop.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,33 +41,44 @@ def test_the_first_revision_makes_the_tables_of_the_program(store: Store) -> Non
     assert [d for d in differences if d[0] != "remove_index"] == []
 
 
-@pytest.fixture
-def next_revision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
-    """A second revision; its last statement is the test's."""
+class Next:
+    """A second revision, whose last statement is the test's."""
 
-    def make(last: str) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.patch = folder / "migrations", pytest.MonkeyPatch()
+
+    def add(self, last: str) -> None:
+        """Let the program know the revision."""
         home = Path(migrations.__file__).parent
-        folder = tmp_path / "migrations"
-        (folder / "versions").mkdir(parents=True, exist_ok=True)
-        (folder / "env.py").write_text((home / "env.py").read_text())
+        (self.folder / "versions").mkdir(parents=True)
+        (self.folder / "env.py").write_text((home / "env.py").read_text())
         for file in (home / "versions").glob("*0001*"):
-            (folder / "versions" / file.name).write_text(file.read_text())
-        (folder / "versions" / "r0002.py").write_text(NEXT.format(last=last))
-        monkeypatch.setattr(migrations, "__file__", str(folder / "__init__.py"))
-        monkeypatch.setattr(migrations, "HEAD", "0002")
-        monkeypatch.setattr(migrations, "KNOWN", ("0001", "0002"))
+            (self.folder / "versions" / file.name).write_text(file.read_text())
+        (self.folder / "versions" / "r0002.py").write_text(NEXT.format(last=last))
+        self.patch.setattr(migrations, "__file__", str(self.folder / "__init__.py"))
+        self.patch.setattr(migrations, "HEAD", "0002")
+        self.patch.setattr(migrations, "KNOWN", ("0001", "0002"))
 
-    return make
+    def remove(self) -> None:
+        """Let the program forget it."""
+        self.patch.undo()
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Iterator[Next]:
+    made = Next(tmp_path)
+    yield made
+    made.remove()
 
 
 @pytest.mark.claim("28.18")
 def test_an_older_database_is_brought_up_with_its_data(
-    settings: Settings, tally: None, next_revision: object
+    settings: Settings, tally: None, following: Next
 ) -> None:
     with Store.open(settings) as store:
         stream = new_stream(store)
         store.append_now(stream, added(5, "a"), expected=0)
-    next_revision("UPDATE study SET motto = 'new'")  # type: ignore[operator]
+    following.add("UPDATE study SET motto = 'new'")
     with Store.open(settings) as store:
         assert [n for _, n in store.fold_now(stream).state["numbers"]] == [5]
         store.append_now(stream, added(6, "b"), expected=None)
@@ -78,25 +90,22 @@ def test_an_older_database_is_brought_up_with_its_data(
 
 @pytest.mark.claim("28.18")
 def test_a_migration_that_fails_changes_nothing(
-    settings: Settings, tally: None, next_revision: object, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tally: None, following: Next
 ) -> None:
     with Store.open(settings) as store:
         stream = new_stream(store)
         store.append_now(stream, added(5, "a"), expected=0)
-    with monkeypatch.context():
-        next_revision("UPDATE no_such_table SET x = 1")  # type: ignore[operator]
-        with pytest.raises(errors.CannotStart, match=r"as it was before.* The backup .*\.dump"):
-            Store.open(settings)
-        engine = make_engine(settings)
-        with reading(engine) as connection:
-            assert migrations.revision(connection) == "0001"
-            columns = {c["name"] for c in sa.inspect(connection).get_columns("study")}
-        engine.dispose()
-        assert "motto" not in columns
-        assert (settings.data / "backups" / "before-0002-from-0001.dump").stat().st_size > 1000
-        monkeypatch.undo()
-    monkeypatch.setitem(__import__("counterplay.studio.kinds").studio.kinds.MODULES,
-                        "elicitation", "tally_kind")  # fmt: skip
+    following.add("UPDATE no_such_table SET x = 1")
+    with pytest.raises(errors.CannotStart, match=r"as it was before.* The backup .*\.dump"):
+        Store.open(settings)
+    engine = make_engine(settings)
+    with reading(engine) as connection:
+        assert migrations.revision(connection) == "0001"
+        columns = {c["name"] for c in sa.inspect(connection).get_columns("study")}
+    engine.dispose()
+    assert "motto" not in columns
+    assert (settings.data / "backups" / "before-0002-from-0001.dump").stat().st_size > 1000
+    following.remove()
     with Store.open(settings) as store:
         assert [n for _, n in store.fold_now(stream).state["numbers"]] == [5]
     assert all_ok(check_studio(settings))
@@ -149,9 +158,9 @@ def test_places_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(errors.CannotStart, match="cannot be written"):
         Store.open(Settings(data=tmp_path / "file" / "studio"))
     away = "postgresql+psycopg://nobody@127.0.0.1:9/none"
-    with pytest.raises(errors.Unavailable, match="cannot be used now"):
+    with pytest.raises(errors.CannotStart, match="the database cannot be used"):
         Store.open(Settings(data=tmp_path / "s", database=away))
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "studio.sqlite").write_bytes(b"not a database" * 1000)
-    with pytest.raises(errors.StudioError):
+    with pytest.raises(errors.CannotStart, match="not a database"):
         Store.open(Settings(data=tmp_path / "t"))

@@ -37,7 +37,7 @@ def test_templates_hold_no_words(file: str) -> None:
     named = re.sub(r"\{% block (?:name|width) %\}[a-z-]*\{% endblock %\}", " ", text)
     bare = re.sub(r"\{[{%#].*?[#%}]\}", " ", named, flags=re.DOTALL)
     told = re.findall(r'(?:aria-label|title|alt|placeholder)="([^"]*)"', bare)
-    seen = re.sub(r"<[^>]*>", " ", bare)
+    seen = re.sub(r"<code>[^<]*</code>|<[^>]*>", " ", bare)  # commands are the same everywhere
     assert WORDS.findall(" ".join([seen, *told])) == []
 
 

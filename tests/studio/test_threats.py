@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import pickle
@@ -72,6 +73,7 @@ def test_guessing_links_is_slowed_down_by_address(web: Web) -> None:
     buckets.take("203.0.113.10")  # others are not
 
 
+@pytest.mark.claim("28.20")
 def test_a_network_is_not_served_without_https() -> None:
     with pytest.raises(InvalidInputError, match="everybody on the network can read the links"):
         Settings(host="0.0.0.0").check_host()
@@ -507,3 +509,41 @@ def test_writes_by_nobody_are_refused(web: Web) -> None:
             web.store.append_now(
                 stream, NewEvent(kind, body, f"forged {kind} {body}", "x"), expected=None
             )
+
+
+def test_the_studio_can_be_mounted_below_a_path(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    from counterplay.studio import create_app
+    from counterplay.studio.store import Store
+
+    settings = Settings(data=tmp_path / "data")
+    with Store.open(settings) as store:
+        config = kind_of("elicitation").read_config(
+            {**fields(), "table_bytes": catalogue()}, tmp_path
+        )
+        study = store.new_study("elicitation", "Things", config, actor="admin", open_now=True)
+        token = store.new_link(store.new_party(study, role="participant", label="ann"))
+    app = create_app(settings)
+    outer = Starlette(routes=[Mount("/studio", app)])
+
+    async def visit() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+            start = await client.get(f"/studio/j/{token}")
+            form = FORM.search(start.text)
+            assert form is not None
+            entered = await client.post(form[1], data=dict(HIDDEN.findall(start.text)))
+            return [start, entered, await client.get(entered.headers["location"])]
+
+    with caplog.at_level(logging.INFO, "counterplay.studio.access"):
+        start, entered, question = asyncio.run(visit())
+    app.state.house.store.close()
+    assert entered.headers["location"] == f"/studio/p/{study.public_id}"
+    assert f"Path=/studio/p/{study.public_id}" in entered.headers["set-cookie"]
+    assert 'data-page="question"' in question.text
+    assert 'href="/studio/static/studio.css"' in start.text
+    assert not any(token in record.getMessage() for record in caplog.records)

@@ -30,7 +30,8 @@ for command in (
 
 @app.callback(
     invoke_without_command=True,
-    epilog="Examples: counterplay studio --data ./studio; counterplay studio study new cars.toml",
+    epilog="Examples: counterplay studio --data ./studio (or: counterplay serve --data ./studio); "
+    "counterplay studio study new cars.toml",
 )
 def studio(
     context: typer.Context,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -111,13 +113,19 @@ def worker(
 
 
 def backup(file: File, data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Write a backup of everything while the server runs.
+    """Write a backup of everything while the server runs; "-" writes it to standard output.
 
     Example: counterplay studio backup nightly.tar --data /var/lib/counterplay
     """
     settings = settings_of(data, database)
     from counterplay.studio.backup import back_up, manifest_summary
 
+    if str(file) == "-":  # for a pipe, such as one that encrypts
+        with tempfile.TemporaryDirectory(dir=data) as folder:
+            back_up(settings, Path(folder) / "backup.tar")
+            with open(Path(folder) / "backup.tar", "rb") as stream:
+                shutil.copyfileobj(stream, sys.stdout.buffer)
+        return
     told = manifest_summary(back_up(settings, file))
     if as_json:
         print_json(told)

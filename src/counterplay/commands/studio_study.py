@@ -143,7 +143,7 @@ def links(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Make secret links, as CSV (party, url, token): this is the only time they are shown.
+    """Make secret links, as CSV (party, url, token, label): they are shown this once only.
 
     A campaign gets one link for each of its parties. ``links revoke PARTY`` ends the links of a
     party, ``links reissue PARTY`` makes a new one.
@@ -160,14 +160,17 @@ def links(
         else:
             raise InvalidInputError("say links STUDY, links revoke PARTY or links reissue PARTY")
     base = base_url.rstrip("/")
-    found = [{"party": p, "url": f"{base}/j/{t}" if t else "", "token": t} for p, t in rows]
+    found = [
+        {"party": p, "url": f"{base}/j/{t}" if t else "", "token": t, "label": label}
+        for p, t, label in rows
+    ]
     if as_json:
         print_json(found)
         return
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["party", "url", "token"], lineterminator="\n")
+    writer = csv.DictWriter(text, ["party", "url", "token", "label"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**row, "party": safe_cell(row["party"])} for row in found)
+    writer.writerows({**row, "label": safe_cell(row["label"])} for row in found)
     if out is None:
         typer.echo(text.getvalue(), nl=False)
     else:
@@ -180,23 +183,23 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _again(store: Store, word: str, party: str) -> list[tuple[str, str]]:
+def _again(store: Store, word: str, party: str) -> list[tuple[str, str, str]]:
     row = store.party(party)
     store.audit(OPERATOR, f"links.{word}", party)
     if word == "reissue":
-        return [(party, store.reissue(row))]
+        return [(party, store.reissue(row), row.label)]
     store.revoke_links(row)
-    return [(party, "")]
+    return [(party, "", row.label)]
 
 
 def _new_links(
     store: Store, study: StudyRow, n: int, label: str | None, open_for: int | None
-) -> list[tuple[str, str]]:
+) -> list[tuple[str, str, str]]:
     store.audit(OPERATOR, "links.new", study.public_id, {"n": n, "open_for": open_for})
     if open_for is not None:
-        return [("open link", store.new_open_link(study, open_for))]
+        return [("open link", store.new_open_link(study, open_for), "")]
     parties = _new_parties(store, study, n, label)
-    return [(party.public_id, store.new_link(party)) for party in parties]
+    return [(party.public_id, store.new_link(party), party.label) for party in parties]
 
 
 def _new_parties(store: Store, study: StudyRow, n: int, label: str | None) -> list[PartyRow]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import importlib
 import json
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 ROOMS = (
-    "participant", "join", "health", "admin", "studies", "wizard", "labelling", "guard_api",
-    "coordinator", "guard_pages", "audits", "live", "reports",
+    "participant", "join", "health", "admin", "studies", "new_campaign", "wizard", "labelling",
+    "guard_api", "coordinator", "guard_pages", "audits", "live", "reports",
 )  # fmt: skip
 _STATIC = {
     "studio.css": "text/css; charset=utf-8",
@@ -56,22 +57,35 @@ def create_app(settings: Settings | None = None, *, store: Store | None = None) 
     """
     chosen = settings or Settings()
 
+    lock = threading.Lock()
+
+    def open_house() -> House:
+        """Open the store, once; a mounted application does it with its first request."""
+        with lock:
+            known: House | None = getattr(app.state, "house", None)
+            if known is None:
+                opened = store or Store.open(chosen, server=True)
+                if store is None:
+                    atexit.register(opened.close)
+                known = app.state.house = House(chosen, opened, opened.server_key())
+            return known
+
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        opened = store
-        if opened is None:
-            opened = await asyncio.to_thread(Store.open, chosen, server=True)
-        app.state.house = House(chosen, opened, opened.server_key())
+        house = await asyncio.to_thread(open_house)
         try:
             yield
         finally:
             if store is None:
-                await asyncio.to_thread(opened.close)
+                del app.state.house
+                atexit.unregister(house.store.close)
+                await asyncio.to_thread(house.store.close)
 
     app = FastAPI(
         title="counterplay studio", lifespan=lifespan, openapi_url=None, docs_url=None,
         redoc_url=None,
     )  # fmt: skip
+    app.state.open_house = open_house
     for room in ROOMS:
         app.include_router(importlib.import_module(f"counterplay.studio.web.{room}").router)
     app.add_route("/static/{name}", _static, methods=["GET"])

@@ -58,9 +58,13 @@ class Missing(StudioError):
 
 
 class Unavailable(StudioError):
-    """The database cannot be written now; what was acknowledged is safe, try again."""
+    """The database cannot be used now; ``reason`` is for the operator, not for strangers."""
 
     status = 503
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class CannotStart(StudioError):

@@ -60,7 +60,7 @@ class Settings:
     """
 
     data: Path = field(default_factory=lambda: Path("studio"))
-    database: str | None = None
+    database: str | None = field(default=None, repr=False)  # may hold a password
     host: str = "127.0.0.1"
     port: int = 8700
     base_url: str | None = None
@@ -72,7 +72,7 @@ class Settings:
     writes_per_minute: float = 30.0
     write_burst: float = 20.0
     logins_per_minute: float = 5.0
-    metrics_token: str | None = None
+    metrics_token: str | None = field(default=None, repr=False)
     ray: str | None = None
     lease: float = 60.0
     job_memory: int = 4 * 2**30

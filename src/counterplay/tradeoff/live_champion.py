@@ -205,7 +205,7 @@ class LiveChampion(ChampionChallenger):
         check_int(model, "model", low=0, high=self.n_models - 1)
         guard = self._guard
         if model == self.safe:
-            raise InvalidInputError("the safe model takes over from others: it cannot be taken down")
+            raise InvalidInputError("the safe model takes over: it cannot be taken down")
         if model in guard.removed:
             raise ProtocolError(f"model {model} was taken down already")
         self._removed.append((guard.rounds, len(self._outcomes), model))

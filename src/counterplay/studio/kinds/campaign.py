@@ -17,7 +17,6 @@ import msgspec
 from counterplay.core import export_bodies as bodies
 from counterplay.core.exports import Event
 from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.labeling import campaign_log as lines
 from counterplay.labeling.campaign_questions import label_code
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
@@ -272,5 +271,4 @@ def log_text(state: CampaignFold) -> str:
     return state.campaign.log()
 
 
-__all__ = ["KIND", "CampaignKind", "answer_code", "lines", "log_text", "lost_answers"]
 KIND = CampaignKind()

@@ -35,8 +35,8 @@ LARGEST_SIDE = 640
 """Images are shown, not measured: they are re-encoded and made this small."""
 _KEYS = {
     "kind", "name", "table", "owner", "classes", "id", "features", "text", "image", "known",
-    "max_error", "confidence", "scope", "noise", "first_to", "free", "stake", "batch", "names_open",
-    "title", "intro", "who", "consent", "seed", "locale",
+    "known_column", "max_error", "confidence", "scope", "noise", "first_to", "free", "stake",
+    "batch", "names_open", "title", "intro", "who", "consent", "seed", "locale",
 }  # fmt: skip
 _SETTINGS = ("scope", "noise", "first_to", "free", "stake", "batch")
 
@@ -55,7 +55,8 @@ def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise InvalidInputError('classes must be a list of texts, such as ["benign", "malignant"]')
     frame = read_table(folder / str(raw["table"])).frame.reset_index(drop=True)
     _check_frame(frame, raw)
-    columns = [c for c in map(str, frame.columns) if c != raw["owner"]]
+    apart = {raw["owner"], raw.get("known_column")}
+    columns = [c for c in map(str, frame.columns) if c not in apart]
     page: dict[str, Any] = {
         "columns": columns,
         "rows": [[plain_cell(v) for v in row] for row in frame[columns].itertuples(index=False)],
@@ -68,7 +69,7 @@ def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         "image": raw.get("image"),
     }
     page |= {k: str(raw[k]) for k in ("title", "intro", "who", "consent") if raw.get(k)}
-    known = _read_known(folder, raw, page)
+    known = _read_known(folder, raw, page) or _known_column(frame, raw)
     campaign = Campaign(
         pool(page), owners=frame[raw["owner"]], classes=raw["classes"],
         max_error=float(raw.get("max_error", 0.05)), confidence=float(raw.get("confidence", 0.95)),
@@ -167,7 +168,7 @@ def _check_frame(frame: pd.DataFrame, raw: dict[str, Any]) -> None:
             f"the table has {len(frame):,} rows and {frame.shape[1]:,} columns; at most "
             f"{MOST_ROWS:,} and {MOST_COLUMNS} can be labelled here"
         )
-    named = [raw["owner"], raw.get("id"), raw.get("text"), raw.get("image")]
+    named = [raw["owner"], *(raw.get(k) for k in ("id", "text", "image", "known_column"))]
     for name in [*filter(None, named), *(raw.get("features") or ())]:
         if name not in frame.columns:
             raise InvalidInputError(
@@ -198,6 +199,23 @@ def _read_known(folder: Path, raw: dict[str, Any], page: dict[str, Any]) -> dict
     text = data.decode("utf-8-sig", "replace")
     pairs = read_labels(text, page, raw["classes"], "the known labels")
     return {item: raw["classes"][code] for item, code in pairs}
+
+
+def _known_column(frame: pd.DataFrame, raw: dict[str, Any]) -> dict[int, str] | None:
+    """Labels that stand in the table already; empty cells are to be asked."""
+    if not raw.get("known_column"):
+        return None
+    found = {}
+    for row, cell in enumerate(frame[raw["known_column"]]):
+        told = plain_cell(cell)
+        if told is None or not str(told).strip():
+            continue
+        if str(told).strip() not in raw["classes"]:
+            raise InvalidInputError(
+                f"line {row + 2}: {shown(told, 40)} is none of the labels {listed(raw['classes'])}"
+            )
+        found[row] = str(told).strip()
+    return found
 
 
 def _images(frame: pd.DataFrame, raw: dict[str, Any], folder: Path) -> list[str] | None:

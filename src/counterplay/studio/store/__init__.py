@@ -14,11 +14,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
 from counterplay.core.exports import Event
-from counterplay.studio.errors import Conflict, KeyReuse, Unavailable
+from counterplay.studio.errors import CannotStart, Conflict, KeyReuse, Unavailable
 from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store.append import (
@@ -76,6 +77,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         self._lock = lock
         self._folds = FoldCache()
         self._streams = [threading.Lock() for _ in range(_STRIPES)]
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._studies: dict[int, StudyRow] = {}
         self._configs: OrderedDict[tuple[int, int], dict[str, Any]] = OrderedDict()
         self._found: dict[bytes, tuple[float, Any]] = {}
@@ -100,10 +102,13 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         engine = make_engine(settings)
         try:
             migrate(engine, settings)
-        except BaseException:
+        except BaseException as error:
             engine.dispose()
             if lock is not None:
                 lock.release()
+            if isinstance(error, Unavailable):
+                told = "the database cannot be used; look at --database, --data and the disk"
+                raise CannotStart(f"{told} ({error.reason})") from error
             raise
         store = cls(settings, engine, lock)
         if server:
@@ -148,14 +153,15 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
     ) -> list[Appended]:
         """Append all events or none, in one transaction."""
         wanted = list(events)
-        for _ in range(_RETRIES):
-            begun = await self.run(self._begin, stream, wanted, expected, None)
-            if isinstance(begun, list):
-                return begun
-            try:
-                return await asyncio.shield(asyncio.wrap_future(begun))
-            except (Moved, sa.exc.IntegrityError):
-                continue
+        async with self._turn(stream):
+            for _ in range(_RETRIES):
+                begun = await self.run(self._begin, stream, wanted, expected, None)
+                if isinstance(begun, list):
+                    return begun
+                try:
+                    return await asyncio.shield(asyncio.wrap_future(begun))
+                except (Moved, sa.exc.IntegrityError):
+                    continue
         raise Unavailable("Too many others write to this study at the same time; try again.")
 
     def append_now(self, stream: str, event: NewEvent, *, expected: int | None) -> Appended:
@@ -210,12 +216,16 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
                 raise Conflict(before.seq)
             study = self.study_by_id(before.study)
             config = self.config(study, before.version)
-            self._folds.drop(stream)  # the state may be changed in place until the commit
-            ready = prepare(kind_of(study.kind), config, study.state, before, new)
+            ready = prepare(
+                kind_of(study.kind),
+                config,
+                study.state,
+                before,
+                new,
+                touch=lambda: self._folds.drop(stream),  # it is not current until the commit
+            )
             ready.also = also
-        except BaseException as error:
-            if not isinstance(error, Conflict):
-                self._folds.drop(stream)
+        except BaseException:
             lock.release()
             raise
         done: Future[list[Appended]] = Future()
@@ -261,7 +271,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
 
     async def fold(self, stream: str) -> Folded:
         """Return the current state of a stream; do not change it."""
-        return await self.run(self.fold_now, stream)
+        async with self._turn(stream):
+            return await self.run(self.fold_now, stream)
 
     def fold_now(self, stream: str) -> Folded:
         """Return the current state of a stream, without an event loop."""
@@ -270,7 +281,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
 
     async def view(self, stream: str, look: Callable[[Folded], R]) -> R:
         """Return ``look(folded)``, called in a thread while nobody changes the state."""
-        return await self.run(self.view_now, stream, look)
+        async with self._turn(stream):
+            return await self.run(self.view_now, stream, look)
 
     def view_now(self, stream: str, look: Callable[[Folded], R]) -> R:
         """Return ``look(folded)`` while nobody changes the state, without an event loop."""
@@ -285,6 +297,10 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
     def listen(self, streams: Iterable[str]) -> AsyncIterator[tuple[str, int]]:
         """Yield (stream, seq) after each commit to one of the streams."""
         return self.changed.listen(streams)
+
+    def _turn(self, stream: str) -> asyncio.Lock:
+        """Return the lock of a stream for tasks: those who wait for it hold no thread."""
+        return self._turns.setdefault(stream, asyncio.Lock())
 
     def _lock_of(self, stream: str) -> threading.Lock:
         return self._streams[hash(stream) % _STRIPES]

@@ -93,10 +93,12 @@ def prepare(
     study_state: str,
     before: Folded,
     wanted: Sequence[NewEvent],
+    touch: Callable[[], None] = lambda: None,
 ) -> Prepared:
     """Check events one after the other and link them, with what follows from each.
 
-    The state of ``before`` may be changed in place; the caller drops it if nothing is committed.
+    ``touch`` is called before the state of ``before`` is changed in place: from then on it must
+    not be used again unless this is committed.
     """
     ready = Prepared(before, before, [], [], [])
     seq, last, state = before.seq, before.hash, before.state
@@ -118,6 +120,7 @@ def prepare(
             ready.texts.append(text)
             if own:
                 ready.own.append(Appended(seq, last, False))
+            touch()
             state = kind.apply(config, state, event)
             waiting[:0] = kind.follow(config, state, event)
             own = False

@@ -91,8 +91,9 @@ def unavailable(error: BaseException) -> Unavailable:
     """Return the sentence for a database that cannot be used now."""
     reason = " ".join(str(getattr(error, "orig", error)).split())[:120]
     return Unavailable(
-        f"The database cannot be used now ({reason}). Everything that was acknowledged is safe; "
-        "try again in a moment."
+        "The database cannot be used now. Everything that was acknowledged is safe; try again in "
+        "a moment.",
+        reason,
     )
 
 

@@ -28,8 +28,14 @@ ADMIN_ROLES = ("owner", "coordinator", "viewer")
 
 
 def new_secret() -> str:
-    """Return 256 random bits as 43 characters that fit into an address."""
-    return secrets.token_urlsafe(32)
+    """Return 256 random bits as 43 characters that fit into an address.
+
+    The first is a letter or digit, so that neither a spreadsheet nor a command line takes the
+    secret for a formula or an option.
+    """
+    while not (secret := secrets.token_urlsafe(32))[0].isalnum():
+        pass
+    return secret
 
 
 class Links(Rows):

@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.studio.errors import Closed, Conflict, KeyReuse, Missing, StudioError, Unavailable
 from counterplay.studio.web import pages
-from counterplay.studio.web.middleware import Refusal, redacted
-from counterplay.studio.web.security import TooMany
+from counterplay.studio.web.middleware import Refusal, inside, redacted
+from counterplay.studio.web.security import Forbidden, TooLarge, TooMany
 from counterplay.studio.web.sessions import LoggedOut
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def install(app: Starlette) -> None:
 def told(request: Request, error: Exception) -> str:
     """Return the sentence for an error in the reader's language, its own where there is none."""
     words = pages.reader(request)
+    if isinstance(error, Forbidden | TooLarge | TooMany):
+        return words(f"error.{error.status}.text")
     key = next((key for kind, key in _KEYS.items() if isinstance(error, kind)), None)
     return words(f"error.{key}") if key else str(error)
 
@@ -58,7 +60,7 @@ def answer(
     name = key or str(status)
     title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
     hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
-    if request.scope.get("counterplay.path", request.scope["path"]).startswith("/api/"):
+    if inside(request.scope).startswith("/api/"):
         body = {"error": sentence, "field": field, "hint": words(hint)}
         return pages.data(body, status, headers)
     return pages.page(
@@ -69,7 +71,7 @@ def answer(
 
 async def _studio(request: Request, error: Exception) -> Response:
     if isinstance(error, LoggedOut):
-        if request.scope["path"].startswith("/admin") and request.method == "GET":
+        if inside(request.scope).startswith("/admin") and request.method == "GET":
             return pages.go(request, "/admin/login")
         return answer(request, 401, pages.reader(request)("error.401.hint"))
     status = getattr(error, "status", 422 if isinstance(error, InvalidInputError) else 500)
@@ -110,7 +112,7 @@ async def refused(request: Request) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     number = secrets.token_hex(4)
-    place = redacted(request.scope["path"])
+    place = redacted(inside(request.scope))
     _log.error("error %s at %s %s", number, request.method, place, exc_info=error)
     return answer(
         request, 500, pages.reader(request)("error.500.text", number=number), number=number

@@ -64,11 +64,11 @@ async def enter(request: Request) -> Response:
         await _join(house, study, party, consent)
     room = "l" if study.kind == "campaign" else "p"
     response = pages.go(request, f"/{room}/{study.public_id}")
-    sessions.keep(response, house, study, secret)
+    sessions.keep(request, response, study, secret)
     if link.party is None:
         security.set_cookie(
-            response, f"cj_{study.public_id}", secret, path="/j", secure=house.settings.https,
-            days=sessions.PARTY_DAYS,
+            response, f"cj_{study.public_id}", secret, secure=house.settings.https,
+            path=f"{request.scope.get('root_path', '')}/j", days=sessions.PARTY_DAYS,
         )  # fmt: skip
     return response
 

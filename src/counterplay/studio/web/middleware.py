@@ -40,6 +40,19 @@ def redacted(path: str) -> str:
     return _SECRET.sub(r"\1***", path)
 
 
+def inside(scope: Scope) -> str:
+    """Return the path of a request as seen from where the application is mounted.
+
+    Examples
+    --------
+    >>> inside({"path": "/studio/j/abc", "root_path": "/studio"})
+    '/j/abc'
+    """
+    path: str = scope.get("counterplay.path", scope["path"])
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
+
+
 class Refusal(Exception):
     """A request that goes no further; ``after`` is when to try again, in seconds."""
 
@@ -71,7 +84,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, path = time.perf_counter(), scope["path"]
+        began, path = time.perf_counter(), inside(scope)
         status = 500
 
         async def answer(message: Message) -> None:
@@ -112,7 +125,7 @@ class Gate:
                 forwarded = value.decode("latin-1")
         if size > LARGEST_HEADER:
             raise Refusal(431)
-        path = scope["path"]
+        path = inside(scope)
         if not path.startswith(("/static/", "/healthz")):
             who = address(scope.get("client"), forwarded, self.trusted)
             if wait := self.addresses.wait(who):
@@ -152,7 +165,8 @@ class _Body:
 
 def _refused(scope: Scope, refusal: Refusal) -> Scope:
     """The request as one for the page of its refusal."""
+    place = f"{scope.get('root_path', '')}/refused"
     return {
-        **scope, "method": "GET", "path": "/refused", "raw_path": b"/refused",
+        **scope, "method": "GET", "path": place, "raw_path": place.encode(),
         "query_string": b"", "counterplay.path": scope["path"], "counterplay.refusal": refusal,
     }  # fmt: skip

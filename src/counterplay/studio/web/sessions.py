@@ -154,11 +154,12 @@ def where(request: Request) -> str:
     return address(request.scope.get("client"), forwarded, trusted)
 
 
-def keep(response: Response, house: House, study: StudyRow, secret: str) -> None:
+def keep(request: Request, response: Response, study: StudyRow, secret: str) -> None:
     """Give a participant the cookie of her study."""
+    house, root = house_of(request), request.scope.get("root_path", "")
     room = "l" if study.kind == "campaign" else "p"
     security.set_cookie(
-        response, f"cp_{study.public_id}", secret, path=f"/{room}/{study.public_id}",
+        response, f"cp_{study.public_id}", secret, path=f"{root}/{room}/{study.public_id}",
         secure=house.settings.https, days=PARTY_DAYS,
     )  # fmt: skip
 
