@@ -28,10 +28,16 @@ class Clash:
         Label of the row.
     lands_among:
         Label of the nearest row.
-    row, other:
-        Numbers of both rows.
-    given, moved, nearest:
-        The row, its image, and the nearest row, as numbers.
+    row:
+        Number of the row.
+    other:
+        Number of the nearest row.
+    given:
+        The row, as numbers.
+    moved:
+        Its image, as numbers.
+    nearest:
+        The nearest row, as numbers.
     distance:
         Between the image and the nearest row, in the embedding.
     """
