@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from campaigns import campaign_config, label_all
 from guards import Service, guard_config
 from kind_driver import Stream
+from studio_campaigns import campaign_config, label_all
 from web_house import catalogue, fields
 
 from counterplay.core.exports import EventChain, read_export, write_export

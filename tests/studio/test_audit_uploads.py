@@ -19,7 +19,7 @@ from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.audit import KIND, audit_config, checked_text, run
 from counterplay.studio.store.jobs import Watch
 from counterplay.studio.worker import work
-from studio.campaigns import HIDDEN
+from studio.studio_campaigns import HIDDEN
 
 if TYPE_CHECKING:
     from studio.web_house import Web

@@ -310,8 +310,8 @@ def test_axe_finds_nothing_on_any_screen(web: Web, tab: Any, axe: Any) -> None:
 def test_axe_finds_nothing_on_the_screens_of_parties(
     web: Web, tab: Any, axe: Any, tmp_path: Path
 ) -> None:
-    from studio.campaigns import PARTIES, Labeller, campaign_config
     from studio.guards import guard_config
+    from studio.studio_campaigns import PARTIES, Labeller, campaign_config
 
     config, _ = campaign_config(tmp_path, n=92)
     study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)

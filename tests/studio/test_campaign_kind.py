@@ -17,8 +17,8 @@ from counterplay.studio.kinds.campaign_config import pool
 from counterplay.studio.kinds.campaign_views import coordinator, ledger, own_answers, queue
 from counterplay.studio.web.coordinator import _answers, label_studio
 from counterplay.verify import verify
-from studio.campaigns import CLASSES, PARTIES, campaign_config, label_all
 from studio.kind_driver import Stream
+from studio.studio_campaigns import CLASSES, PARTIES, campaign_config, label_all
 
 Made = tuple[Stream, np.ndarray]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from studio.campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config, pool
+from studio.studio_campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config, pool
 
 if TYPE_CHECKING:
     from counterplay.studio.store.base import StudyRow

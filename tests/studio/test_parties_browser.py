@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from counterplay.studio.kinds import NewEvent
-from studio.campaigns import PARTIES, Labeller, campaign_config
 from studio.guards import Service, guard_config
+from studio.studio_campaigns import PARTIES, Labeller, campaign_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
