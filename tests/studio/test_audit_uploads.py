@@ -199,6 +199,24 @@ def test_configs_are_refused_in_one_sentence(web: Web, tmp_path: Path) -> None:
     assert viewer.post("/admin/audits", data={"csrf": csrf}, files=files).status_code in (403, 404)
 
 
+@pytest.mark.claim("28.15")
+@pytest.mark.parametrize(
+    "more",
+    [
+        '[sites]\nfiles = ["/etc/passwd", "b.csv"]',
+        '[champion]\nfile = "/etc/passwd"',
+        '[offers]\nfile = "../../studio.sqlite"',
+        CONFIG.replace("[effort]", '[effort]\nbefore = "/etc/hosts"\nafter = "/etc/hosts"')[1:],
+    ],
+)
+def test_a_config_cannot_make_the_worker_read_files_of_the_server(more: str) -> None:
+    config = more if "[data]" in more else CONFIG + more
+    files = {"table": ("loans.csv", table()), "config": ("audit.toml", config.encode())}
+    with pytest.raises(Refused, match="cannot name files") as refused:
+        audit_config(files)
+    assert refused.value.field == "config"
+
+
 def test_reports_are_shown_in_a_sandbox(web: Web) -> None:
     folder = web.settings.data / "reports"
     folder.mkdir(exist_ok=True)

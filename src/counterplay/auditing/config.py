@@ -238,6 +238,16 @@ class Config(Record, frozen=True):
                 raise InvalidInputError(f"the config has no table {shown(name, 60)}")
         return {name: msgspec.to_builtins(getattr(self, name)) for name in wanted}
 
+    @property
+    def named_files(self) -> tuple[str, ...]:
+        """The keys that name files to read."""
+        given = {
+            "[effort] before": self.effort.before, "[effort] after": self.effort.after,
+            "[sites] files": self.sites.files, "[champion] file": self.champion.file,
+            "[offers] file": self.offers.file,
+        }  # fmt: skip
+        return tuple(key for key, value in given.items() if value)
+
     def path(self, name: str) -> Path:
         """Return a file that the config names, relative to the config."""
         return Path(self.folder, name)

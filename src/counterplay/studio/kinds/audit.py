@@ -157,8 +157,9 @@ def audit_config(
         "model": model,
         "sections": None if sections is None else list(sections),
     }
-    if model is not None and (Path(model).name != model or Path(model).suffix not in MODELS):
-        raise InvalidInputError("a model is the name of a .skops or .onnx file in DATA/models")
+    if "config" in files:
+        _check_settings(told["files"]["config"]["text"])
+    _check_model(model)
     return told
 
 
@@ -197,6 +198,23 @@ def _check_table(text: str) -> None:
         raise Refused(f"The table has more than {MOST_ROWS:,} rows.", "table")
 
 
+def _check_model(model: str | None) -> None:
+    if model is not None and (Path(model).name != model or Path(model).suffix not in MODELS):
+        raise InvalidInputError("a model is the name of a .skops or .onnx file in DATA/models")
+
+
+def _check_settings(text: str) -> None:
+    """Refuse settings that are wrong, or that would make the worker read files of the server."""
+    from counterplay.auditing.config import Config
+
+    if named := Config.of(tomllib.loads(text)).named_files:
+        raise Refused(
+            f"A config that is handed in cannot name files ({named[0]}): only the table comes "
+            "with it.",
+            "config",
+        )
+
+
 def _too_long(what: str) -> None:
     raise Refused("The config has more than 1 MB.", what)
 
@@ -209,6 +227,9 @@ def run(
     from counterplay.auditing.config import Config
     from counterplay.auditing.inputs import read_inputs
 
+    _check_model(config["model"])  # an imported study was not checked when it was made
+    if "config" in config["files"]:
+        _check_settings(config["files"]["config"]["text"])
     home.mkdir(parents=True, exist_ok=True)
     paths = {}
     for name, file in config["files"].items():
