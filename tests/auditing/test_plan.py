@@ -6,6 +6,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from auditing.bench_tables import context_of, people, run
 from auditing.toy_section import Toy, toy_context
 from counterplay.auditing.allotment import allot
 from counterplay.auditing.keys import section_keys
+from counterplay.auditing.pilot import measure
 from counterplay.auditing.plan import run_plan
 from counterplay.auditing.section import Pilot, Stage, load_sections
 from counterplay.auditing.sections import GamingSection, HonestSection
@@ -120,14 +122,107 @@ def test_more_time_takes_a_superset_of_rows_and_lists_what_was_cut() -> None:
 
 @pytest.mark.claim("27.16")
 def test_a_stage_that_does_not_fit_is_said_and_the_rest_runs() -> None:
-    found = run_plan(toy_context(), sections=[Toy(n_min=90, each=1.0)], time_budget=150)
-    log = {entry.stage: entry for entry in found.stages}
-    assert log["one"].done >= 90
-    assert log["two"].planned == 0
-    assert "needs about" in log["two"].note
+    class Other(Toy):
+        name, order = "other", 6
+
+    long = 1e4  # seconds of an item: too many however quick the machine turns out to be
+    sections = [Toy(n_min=90, each=1.0, then=long), Other(n_min=90, each=long)]
+    found = run_plan(toy_context(), sections=sections, time_budget=150)
+    log = {f"{entry.section}.{entry.stage}": entry for entry in found.stages}
+    assert log["toy.one"].done >= 90
+    assert log["toy.two"].planned == log["toy.two"].done == 0
+    assert "needs about" in log["toy.two"].note
     assert "not done: toy.two" in found.estimate
-    none = run_plan(toy_context(), sections=[Toy(n_min=90, each=10.0)], time_budget=150)
-    assert "s more" in none.skipped["toy"][0].sentence
+    assert "s more" in found.skipped["other"][0].sentence
+
+
+class Hours:
+    """A clock for tests: every look at it, and every second that is worked, is counted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        for module in ("plan", "clock"):
+            monkeypatch.setattr(f"counterplay.auditing.{module}.time", self)
+        monkeypatch.setattr("counterplay.auditing.plan.measure", lambda *a, **k: Pilot())
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+class Slow(Toy):
+    """Takes so many times the seconds it says, and prepares in steps."""
+
+    def __init__(self, hours: Hours, *, times: float, each: float, steps: int = 0, **more) -> None:
+        super().__init__(each=each, **more)
+        self.hours, self.times, self.steps = hours, times, steps
+
+    def _work(self, seconds: float) -> None:
+        self.hours.now += seconds
+
+    def stages(self, context):
+        def slowed(stage: Stage, each: float) -> Stage:
+            def run(context, items):
+                self._work(self.times * each * len(items))
+                return stage.run(context, items)
+
+            def prepare(context):
+                return [lambda: self._work(self.times * each)] * self.steps
+
+            return dataclasses.replace(stage, run=run, prepare=prepare)
+
+        return [slowed(*pair) for pair in zip(super().stages(context), self.each)]
+
+
+@pytest.mark.claim("27.16")
+@pytest.mark.parametrize("times", [0.1, 1.0, 3.0, 10.0, 100.0])
+@pytest.mark.parametrize("steps", [0, 50])
+def test_a_run_ends_in_time_however_wrong_the_pilot_was(
+    monkeypatch: pytest.MonkeyPatch, times: float, steps: int
+) -> None:
+    hours = Hours(monkeypatch)
+
+    class Third(Slow):
+        name, order = "third", 7
+
+    slow = Slow(hours, times=times, each=0.2, steps=steps, n_min=20)
+    more = Third(hours, times=times, each=0.2, steps=steps, n_min=20)
+    found = run_plan(toy_context(), sections=[slow, more], time_budget=60.0)
+    batch, prepared = times * 0.2 * 7, times * 0.2 * steps
+    assert hours.now <= max(60.0 + batch, prepared + batch)  # the first one is always run
+    if times <= 1:
+        assert set(found.results) == {"toy", "third"}
+    if times == 10 and not steps:
+        assert hours.now <= 60.0 + batch
+        assert any("stopped" in log.note or "needs" in log.note for log in found.stages)
+
+
+def test_batches_are_as_long_as_the_pilot_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+
+    class Sized(Toy):
+        def stages(self, context):
+            return [dataclasses.replace(s, sized=lambda p: 33) for s in super().stages(context)]
+
+    monkeypatch.setattr("counterplay.auditing.plan.measure", lambda *a, **k: Pilot())
+    for plan in (None, {"toy.one": 100, "toy.two": 100}):
+        told.clear()
+        run_plan(
+            toy_context(), sections=[Sized()], plan=plan, progress=lambda t, d, n: told.append(d)
+        )
+        assert told == [0, 33, 66, 99, 100, 33, 66, 99, 100]
+
+
+def test_refits_of_many_rows_are_timed_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boosted trees on 200 and 2,000 rows say nothing about 30,000."""
+    frame, y = people(1000)
+    context = context_of(frame, y)
+    found = measure(context, 1e4, started=time.perf_counter(), moves=False)
+    assert [rows for rows, _ in found.fits] == [200, 800, 1000]
+    short = measure(context, 1e4, started=time.perf_counter(), moves=True)
+    assert short.moves > 0 or short.moves_base > 0
+    assert short.shown > 0 or short.shown_base > 0
+    assert Pilot(fits=()).fit(10) == 0
+    assert Pilot(fits=((10, 1.0),)).fit(20) == 2.0
 
 
 def test_a_section_that_raises_leaves_the_others_alone() -> None:

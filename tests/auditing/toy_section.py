@@ -32,8 +32,11 @@ class Toy:
 
     name, title, order, version, reads = "toy", "Toy", 5, 1, ("toy",)
 
-    def __init__(self, *, n_min: int = 10, fail: str = "", each: float = 1e-9) -> None:
-        self.n_min, self.fail, self.each = n_min, fail, each
+    def __init__(
+        self, *, n_min: int = 10, fail: str = "", each: float = 1e-9, then: float | None = None
+    ) -> None:
+        self.n_min, self.fail = n_min, fail
+        self.each = (each, each if then is None else then)  # seconds of an item, it says
 
     def needs(self, context: Context) -> list[Any]:
         return []
@@ -42,9 +45,9 @@ class Toy:
         return [
             Stage(
                 name=name, items=context.n, n_min=self.n_min, n_want=context.n, batch=7,
-                seconds=lambda pilot, m: self.each * m, run=work,
+                seconds=lambda pilot, m, each=each: each * m, run=work,
             )
-            for name, work in (("one", first), ("two", second))
+            for name, work, each in zip(("one", "two"), (first, second), self.each)
         ]  # fmt: skip
 
     def result(self, context: Context, records: pd.DataFrame) -> SectionResult:

@@ -153,8 +153,9 @@ def run_audit(
         store=store,
         plan=plan,
         progress=progress,
+        spent=inputs.seconds,
     )
-    used = time.monotonic() - start
+    used = inputs.seconds + time.monotonic() - start
     records, results, failed = _records(run)
     making = _making(inputs, run, used, command)
     return _assembled(inputs, run, records, results, failed, making, against, judge_gates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,8 @@ class Inputs:
         Every column with its role.
     prints
         Fingerprints.
+    seconds
+        Seconds that reading took.
     """
 
     context: Context
@@ -72,6 +75,7 @@ class Inputs:
     notes: tuple[str, ...]
     columns: tuple[ColumnRole, ...]
     prints: dict[str, str]
+    seconds: float = 0.0
 
 
 def read_inputs(
@@ -103,6 +107,7 @@ def read_inputs(
     trust_pickle
         Whether a pickle may be opened.
     """
+    started = time.monotonic()
     loaded = None if model is None else load_model(model, trust=trust, trust_pickle=trust_pickle)
     given = read_rows(table)
     outcome = read_outcome(given.frame, config)
@@ -128,6 +133,7 @@ def read_inputs(
         notes=notes,
         columns=_columns(frame, outcome, audited, config),
         prints=_prints(frame, outcome, audited, training),
+        seconds=time.monotonic() - started,
     )
 
 

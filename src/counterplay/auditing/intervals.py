@@ -20,6 +20,7 @@ DRAWS = 2000
 LEVEL = 0.95
 LEAST_GROUP = 30  # rows below which a group has counts only
 _CELLS = 1 << 22  # draws x rows at once
+_MANY, _PER_VALUE = 5000, 10  # rows, and rows per different line, from which lines are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,14 @@ class Bootstrap:
     def means(self, values: FloatArray) -> FloatArray:
         """Return the mean of each column of ``values`` (rows first) in every draw."""
         table = np.asarray(values, dtype=np.float64).reshape(self.n, -1)
-        out = np.empty((self.draws, table.shape[1]))
         rng = np.random.default_rng(derive_seed("bootstrap", int(self.seed), self.n))
+        if self.n > _MANY:
+            # How often each different line is drawn is multinomial: the same law, without rows.
+            lines, times = np.unique(table, axis=0, return_counts=True)
+            if len(lines) * _PER_VALUE <= self.n:
+                drawn = rng.multinomial(self.n, times / self.n, size=self.draws)
+                return np.asarray(drawn @ lines / self.n, dtype=np.float64)
+        out = np.empty((self.draws, table.shape[1]))
         step = max(1, _CELLS // max(1, self.n))
         for start in range(0, self.draws, step):
             size = min(step, self.draws - start)

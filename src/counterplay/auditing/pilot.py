@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,12 @@ import numpy as np
 from counterplay.auditing.context import Context
 from counterplay.auditing.section import Pilot
 from counterplay.errors import InvalidInputError
+from counterplay.tables import Table
 
-FEW, SOME, REFIT = 10, 50, 2000
-SHARE, MOST = 0.05, 10.0  # of the budget, and seconds, that the pilot may take
+MANY = 4000  # rows of a prediction
+FEW, SOME = 5, 50  # rows whose moves are searched
+FIRST, STEP = 200, 4  # rows of the first refit, and how many times more the next one has
+SHARE, MOST = 0.05, 10.0  # of the budget, and seconds, that each part of the pilot may take
 
 
 def measure(context: Context, budget: float, *, started: float, moves: bool = True) -> Pilot:
@@ -34,56 +39,79 @@ def measure(context: Context, budget: float, *, started: float, moves: bool = Tr
     rows = np.sort(context.order[:200])
     part = context.table.part(rows)
     context.accepts(context.estimator, part)  # the first call loads what it needs
-    predict = float(np.median([_timed(lambda: context.accepts(context.estimator, part))
-                               for _ in range(3)]))  # fmt: skip
+    predict = _predictions(context, part, len(rows), most)
     spent = time.perf_counter() - started
     if spent > budget:
         raise InvalidInputError(
             f"{budget:.0f} s is too short: reading and one prediction take {spent:.0f} s. Give at "
             f"least {10 * max(1, round(2.5 * spent / 10)):.0f} s."
         )
-    base, slope = _refits(context, most)
-    moves_base, each = _moves(context, budget) if moves else (0.0, 0.0)
-    return Pilot(
-        predict=predict / len(rows), refit=slope, refit_base=base, moves=each,
-        moves_base=moves_base,
-    )  # fmt: skip
+    found = Pilot(predict=predict, fits=_refits(context, most))
+    return _with_moves(context, found, most) if moves else found
 
 
-def _refits(context: Context, most: float) -> tuple[float, float]:
-    """Return seconds of a refit: whatever its rows, and per row."""
+def _predictions(context: Context, part: Table, n: int, most: float) -> float:
+    """Return the seconds of a prediction per row, on many rows if they are quick."""
+
+    def once(rows: Table) -> float:
+        return _timed(lambda: context.accepts(context.estimator, rows))
+
+    first = float(np.median([once(part) for _ in range(3)]))
+    many = min(context.n, MANY)
+    if many <= n or first * many / n > most:
+        return first / n
+    return once(context.table.part(np.sort(context.order[:many]))) / many
+
+
+def _refits(context: Context, most: float) -> tuple[tuple[int, float], ...]:
+    """Return rows and seconds of refits, of more and more rows as long as there is time."""
     if context.template is None:
-        return 0.0, 0.0
-    n = context.n
-    small = np.sort(context.order[: min(n, 200)])
-    if len(np.unique(context.wanted[small])) < 2:
-        small = np.arange(n)
-    context.fit(small)
-    first = _timed(lambda: context.fit(small))
-    large = np.sort(context.order[: min(n, REFIT)])
-    if len(large) <= len(small) or first * len(large) / len(small) > most:
-        return 0.0, first / len(small)
-    second = _timed(lambda: context.fit(large))
-    slope = max(0.0, (second - first) / (len(large) - len(small)))
-    return max(0.0, first - slope * len(small)), slope
+        return ()
+    n, spent = context.n, 0.0
+    rows = np.sort(context.order[: min(n, FIRST)])
+    if len(np.unique(context.wanted[rows])) < 2:
+        rows = np.arange(n)
+    context.fit(rows)
+    found = [(len(rows), _timed(partial(context.fit, rows)))]
+    while len(rows) < n:
+        size = min(n, STEP * len(rows))
+        spent += found[-1][1]
+        if spent + found[-1][1] * size / len(rows) > most:  # most learners do not grow faster
+            break
+        rows = np.sort(context.order[:size])
+        found.append((size, _timed(partial(context.fit, rows))))
+    return tuple(found)
 
 
-def _moves(context: Context, budget: float) -> tuple[float, float]:
-    """Return seconds of cheapest moves: per call, and per row."""
-    from counterplay.auditing.sections.gaming import cheapest_of
+def _with_moves(context: Context, pilot: Pilot, most: float) -> Pilot:
+    """Return the pilot with the seconds of searches: per call, and per row."""
+    from counterplay.auditing.sections.gaming import cheapest_of, has_score, shown_of
 
     usable = context.table.container in ("table", "matrix") and not context.table.is_sparse
     if not context.settings.get("movable") or not usable:
-        return 0.0, 0.0
+        return pilot
     try:
-        few, some = context.order[:FEW], context.order[FEW : FEW + SOME]
-        cheapest_of(context, few)  # compiles what it needs
-        first = _timed(lambda: cheapest_of(context, few))
-        if not len(some) or first > SHARE * budget:
-            return 0.0, first / len(few)
-        second = _timed(lambda: cheapest_of(context, some))
+        moves_base, moves = _line(context, cheapest_of, most)
+        shown_base, shown = 0.0, 0.0
+        if has_score(context.estimator):
+            shown_base, shown = _line(context, shown_of, most)
     except InvalidInputError:
-        return 0.0, 0.0  # the section itself says what is wrong
+        return pilot  # the section itself says what is wrong
+    return replace(
+        pilot, moves=moves, moves_base=moves_base, shown=shown, shown_base=shown_base
+    )  # fmt: skip
+
+
+def _line(
+    context: Context, work: Callable[[Context, Any], Any], most: float
+) -> tuple[float, float]:
+    """Return the seconds of a search per call and per row, of few rows and of more."""
+    few, some = context.order[:FEW], context.order[FEW : FEW + SOME]
+    work(context, few[:1])  # compiles what it needs
+    first = _timed(lambda: work(context, few))
+    if not len(some) or first * SOME / FEW > most:
+        return 0.0, first / len(few)
+    second = _timed(lambda: work(context, some))
     slope = max(0.0, second - first) / max(1, len(some) - len(few))
     return max(0.0, first - slope * len(few)), slope
 

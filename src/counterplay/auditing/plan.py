@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from counterplay.auditing.allotment import SPARE, Allotment, allot
+from counterplay.auditing.allotment import Allotment, allot
+from counterplay.auditing.clock import Clock, next_size
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.keys import hashed, section_keys
@@ -25,11 +26,12 @@ from counterplay.auditing.pilot import measure
 from counterplay.auditing.section import Pilot, Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
 from counterplay.core.threads import one_thread
+from counterplay.core.validation import IntArray
 from counterplay.errors import CounterplayError, InvalidInputError, StoreError
 from counterplay.tables.cells import shown
 
 Progress = Callable[[str, int, int], None]
-OVER, TOTAL = 2.0, 1.25  # a stage stops at twice its plan, everything at 1.25 of the budget
+STOPPED = "stopped: its time was over"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def run_plan(
     store: str | os.PathLike[str] | None = None,
     plan: Mapping[str, int] | None = None,
     progress: Progress | None = None,
+    spent: float = 0.0,
 ) -> Run:
     """Run the sections of an audit within a time budget, or an earlier plan without a clock.
 
@@ -105,8 +108,10 @@ def run_plan(
         Items of every stage, from an earlier run: exactly these, whatever the time.
     progress
         Called with a text, the items done and all items.
+    spent
+        Seconds of the budget that reading took.
     """
-    started = time.perf_counter()
+    started = time.perf_counter() - spent
     chosen = _chosen(sections)
     with AuditStore(store) as kept:
         run = _Running(context, chosen, kept, progress or _silent, started, float(time_budget))
@@ -154,7 +159,8 @@ class _Running:
         budget: float,
     ) -> None:
         self.context, self.sections, self.store = context, sections, store
-        self.progress, self.started, self.budget = _guarded(progress), started, budget
+        self.progress, self.budget = _guarded(progress), budget
+        self.clock = Clock(started, budget)
         self.results: dict[str, SectionResult] = {}
         self.failed: dict[str, str] = {}
         self.skipped: dict[str, list[Missing]] = {}
@@ -163,6 +169,8 @@ class _Running:
         self.interrupted = False
         self.pilot: Pilot | None = None
         self.named: dict[str, Stage] = {}
+        self.sizes: dict[str, int] = {}
+        self.short: dict[str, float] = {}
         self.keys = section_keys(context, sections)
 
     def run(self, plan: Mapping[str, int] | None) -> Run:
@@ -177,6 +185,7 @@ class _Running:
                     stages[section.name] = section.stages(self.context)
         allotted, clock = self._allotted(stages, plan)
         estimate = allotted.sentence(self.budget) if clock else "An earlier plan, without a clock."
+        self.short = dict(allotted.short)
         self.progress(estimate, 0, 0)
         try:
             for section in self.sections:
@@ -202,15 +211,31 @@ class _Running:
         whole = hashed([sorted(self.keys.items()), sorted(named), self.budget])
         stored = self.store.noted(whole, "plan")
         if stored is not None and set(stored["items"]) == set(named):
+            self.sizes = {key: int(size) for key, size in stored.get("sizes", {}).items()}
             return Allotment(stored["items"], stored["seconds"], stored["short"]), True
-        moves = "gaming" in stages
-        pilot = measure(self.context, self.budget, started=self.started, moves=moves)
-        self.pilot = pilot
-        left = self.budget - (time.perf_counter() - self.started)
+        pilot = self._measured(self.budget)
+        left = self.clock.end - time.perf_counter()
         found = allot(named, pilot, left)
         self.store.note(whole, "plan", {"items": found.items, "seconds": found.seconds,
-                                        "short": found.short})  # fmt: skip
+                                        "short": found.short, "sizes": self.sizes})  # fmt: skip
         return found, True
+
+    def _measured(self, budget: float) -> Pilot:
+        """Return the pilot, and set the batches that it decides."""
+        sized = [name for name, stage in self.named.items() if stage.sized is not None]
+        pilot = measure(self.context, budget, started=self.clock.started, moves=bool(sized))
+        self.pilot = pilot
+        for name in sized:
+            stage = self.named[name]
+            self.sizes[name] = stage.batch if stage.sized is None else stage.sized(pilot)
+        return pilot
+
+    def _size(self, name: str) -> int:
+        """Return the items of a batch; without a clock the pilot is made when it is needed."""
+        stage = self.named[name]
+        if stage.sized is not None and name not in self.sizes:
+            self._measured(np.inf)
+        return self.sizes.get(name, stage.batch)
 
     def _section(
         self, section: Section, stages: list[Stage], allotted: Allotment, clock: bool
@@ -223,7 +248,7 @@ class _Running:
                 done = self._stage(section, stage, allotted, clock)
                 if done < min(stage.n_min, stage.n_want):
                     if place == 0:
-                        more = allotted.short.get(name, 0.0)
+                        more = self.short.get(name, 0.0)
                         text = f"Not done: needs about {max(1.0, more):.0f} s more."
                         if self.interrupted:
                             text = "Not done: the run was interrupted."
@@ -251,87 +276,75 @@ class _Running:
         n = n if ended is None else min(n, int(ended))
         started = time.perf_counter()
         done = self.store.done(key, stage.name)
-        batches = [
-            np.arange(a, min(a + stage.batch, n))
-            for a in range(0, n, stage.batch)
-            if not done.issuperset(range(a, min(a + stage.batch, n)))
-        ]
-        note = ""
-        if batches and not self.interrupted:
-            limit = self._limit(name, allotted) if clock else np.inf
+        pending = np.array([i for i in range(n) if i not in done], dtype=np.int64)
+        note, expected = "", 0.0 if self.pilot is None else stage.seconds(self.pilot, n)
+        if len(pending) and not self.interrupted:
+            limit = self.clock.limit(name, allotted) if clock else np.inf
             try:
-                note = self._batches(section, stage, batches, n, limit)
+                note = self._batches(section, stage, pending, n, limit)
             except KeyboardInterrupt:
                 self.interrupted, note = True, "interrupted"
         done = self.store.done(key, stage.name)
         reached = next((i for i in range(n) if i not in done), n)
         if clock and not self.interrupted:
             self.store.note(key, f"reached {stage.name} {given}", reached)
-        short = allotted.short.get(name) if reached < min(stage.n_min, stage.n_want) else None
+        short = self.short.get(name) if reached < min(stage.n_min, stage.n_want) else None
         if not note and short:
-            note = f"needs about {short:.0f} s more"
+            note = f"needs about {max(1.0, short):.0f} s more"
+        used = time.perf_counter() - started
+        if reached and len(pending):
+            self.clock.told(expected * reached / n, used)
         self.logs.append(
             StageLog(
                 section.name, stage.name, allotted.items[name], reached, stage.n_want, planned_s,
-                time.perf_counter() - started, note,
+                used, note,
             )
         )  # fmt: skip
         return reached
 
     def _given(self, name: str, key: str, n: int, allotted: Allotment) -> int:
-        """Return the items of a stage: those planned, and more if earlier stages left time.
-
-        A pilot on a busy machine expects too much. What is left when a stage begins goes to it,
-        after the least that later stages need at the pace of the stages so far.
-        """
+        """Return the items of a stage now that earlier ones are done; the same when it goes on."""
         stage, note = self.named[name], f"given {name} {n} {self.budget}"
         if (stored := self.store.noted(key, note)) is not None:
             return int(stored)
+        if self.pilot is None:  # an earlier plan
+            return n
+        n = self.clock.given(name, self.named, self.pilot, allotted)
+        if not n:
+            self.short[name] = self.clock.missing(stage, self.pilot)
         if not self.logs:  # the first question is answered, however long the pilot took
             n = max(n, min(stage.n_min, stage.n_want))
-        pilot = self.pilot
-        if pilot is None or n >= stage.n_want:  # an earlier plan, or all there is to do
-            return n
-        planned = sum(log.planned_s for log in self.logs)
-        used = sum(log.used_s for log in self.logs if log.planned_s > 0)
-        pace = min(1.0, max(0.02, used / planned)) if planned > 0 else 1.0
-        names = list(self.named)
-        later = 0.0
-        for other in names[names.index(name) + 1 :]:
-            least = min(self.named[other].n_min, self.named[other].n_want)
-            later += max(allotted.seconds[other], self.named[other].seconds(pilot, least))
-        left = SPARE * self.budget - (time.perf_counter() - self.started) - pace * later
-        more = max(n, min(stage.n_min, stage.n_want))
-        while (
-            more < stage.n_want and pace * stage.seconds(pilot, min(2 * more, stage.n_want)) < left
-        ):
-            more = min(2 * more, stage.n_want)
-        n = more if pace * stage.seconds(pilot, more) < left else n
         self.store.note(key, note, n)
         return n
 
-    def _limit(self, name: str, allotted: Allotment) -> float:
-        """Return when a stage must stop: at twice its plan, later if nobody else needs the time."""
-        names = list(allotted.seconds)
-        later = sum(allotted.seconds[other] for other in names[names.index(name) + 1 :])
-        twice = time.perf_counter() + OVER * max(allotted.seconds[name], 1.0)
-        spare = self.started + SPARE * self.budget - later
-        return min(max(twice, spare), self.started + TOTAL * self.budget)
-
     def _batches(
-        self, section: Section, stage: Stage, batches: list[Any], n: int, limit: float
+        self, section: Section, stage: Stage, pending: IntArray, n: int, limit: float
     ) -> str:
-        """Run batches and store each wave; stop at the limit. Return why it stopped."""
-        if stage.prepare is not None:
-            stage.prepare(self.context)
-        wave = max(1, self.context.jobs)
-        for start in range(0, len(batches), wave):
-            if time.perf_counter() > limit and (start or self.logs):  # one batch there always is
-                return "stopped at twice its plan"
-            part = batches[start : start + wave]
+        """Run what batches share, then batches, each stored; stop in time. Return why it stopped.
+
+        The first stage of all has one batch whatever the time.
+        """
+        first, took = not self.logs, 0.0
+        for step in () if stage.prepare is None else stage.prepare(self.context):
+            begun = time.perf_counter()
+            if begun + took > limit and not first:
+                return STOPPED
+            step()
+            took = time.perf_counter() - begun
+        size, workers, at = self._size(f"{section.name}.{stage.name}"), self.context.jobs, 0
+        took = 0.0
+        while at < len(pending):
+            begun = time.perf_counter()
+            size = next_size(size, took, limit - begun) if at or not first else size
+            if not size:
+                return STOPPED
+            wave = pending[at : at + size * max(1, workers)]
+            part = [wave[a : a + size] for a in range(0, len(wave), size)]
             for items, records in zip(part, _run_batches(self.context, stage, part)):
                 self._keep(section, stage, items, records)
                 self.progress(f"{section.title} ({stage.name})", int(items[-1]) + 1, n)
+            at += len(wave)
+            took = time.perf_counter() - begun
         return ""
 
     def _keep(self, section: Section, stage: Stage, items: Any, records: Any) -> None:

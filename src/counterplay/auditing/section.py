@@ -7,11 +7,12 @@ group ``counterplay.audit_sections`` and are loaded only when a run starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context
@@ -32,29 +33,46 @@ class Pilot:
     ----------
     predict
         Of one prediction per row.
-    refit
-        Of one refit per row of its training part.
-    refit_base
-        Of one refit, whatever its rows.
+    fits
+        Rows and seconds of refits that were timed, few rows first.
     moves
         Of the cheapest move per row; 0 where nobody can move.
     moves_base
-        Of cheapest moves, whatever the rows.
+        Of one call of cheapest moves, whatever the rows.
+    shown
+        Of the best shown scores per row.
+    shown_base
+        Of one call of best shown scores, whatever the rows.
+
+    Examples
+    --------
+    >>> pilot = Pilot(fits=((200, 0.25), (800, 0.5)))
+    >>> [pilot.fit(n) for n in (100, 500, 1400)]
+    [0.25, 0.375, 0.75]
     """
 
     predict: float = 1e-5
-    refit: float = 1e-5
-    refit_base: float = 0.0
+    fits: tuple[tuple[int, float], ...] = ((1, 1e-5), (2, 2e-5))
     moves: float = 0.0
     moves_base: float = 0.0
+    shown: float = 0.0
+    shown_base: float = 0.0
 
-    def fit(self, n: int) -> float:
-        """Return the seconds of one refit on so many rows."""
-        return self.refit_base + self.refit * n
+    def fit(self, n: float) -> float:
+        """Return the seconds of one refit on so many rows: on a line through those timed."""
+        if not self.fits:
+            return 0.0
+        rows, seconds = zip(*self.fits)
+        if n <= rows[-1]:
+            return float(np.interp(n, rows, seconds))
+        slope = seconds[-1] / rows[-1]
+        if len(rows) > 1:
+            slope = max(0.0, (seconds[-1] - seconds[-2]) / (rows[-1] - rows[-2]))
+        return float(seconds[-1] + slope * (n - rows[-1]))
 
-    def search(self, n: int, batch: int) -> float:
-        """Return the seconds of cheapest moves of so many rows, in batches."""
-        return self.moves_base * -(-n // batch) + self.moves * n
+    def search(self, n: int, calls: int = 1) -> float:
+        """Return the seconds of cheapest moves of so many rows, in so many calls."""
+        return self.moves_base * calls + self.moves * n
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +95,13 @@ class Stage:
         Function of the context and some items to flat records; each has its ``item``.
     batch
         Items between two writes to the store.
+    sized
+        Items between two writes from what the pilot measured; None for ``batch``.
     value
         Width of the interval at one item: who gets the next share of the time.
     prepare
-        Fits that all batches share; called once before the first batch.
+        Fits that all batches share, one call each; made before the first batch, as long as there
+        is time.
 
     Examples
     --------
@@ -100,7 +121,8 @@ class Stage:
     run: Callable[[Context, IntArray], list[dict[str, Any]]]
     batch: int = 200
     value: float = 1.0
-    prepare: Callable[[Context], None] | None = None
+    sized: Callable[[Pilot], int] | None = None
+    prepare: Callable[[Context], Iterable[Callable[[], Any]]] | None = None
 
 
 @runtime_checkable

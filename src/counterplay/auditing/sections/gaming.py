@@ -6,6 +6,8 @@ section says for which rows, which model judges them, and on which rows a cut is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ import pandas as pd
 
 from counterplay.auditing.context import Context, quiet
 from counterplay.auditing.findings import Missing, SectionResult
-from counterplay.auditing.section import Pilot, Stage, stage_records
+from counterplay.auditing.section import Stage, stage_records
 from counterplay.auditing.sections.gaming_ability import able_stage, has_samples
+from counterplay.auditing.sections.gaming_plan import MANY, Pace
 from counterplay.auditing.sections.gaming_result import gaming_result
 from counterplay.auditing.sections.gaming_rules import rules_from, weights_of
 from counterplay.auditing.sections.gaming_strategic import strategic_stage
@@ -28,7 +31,7 @@ from counterplay.tables import Table
 
 STAGES = ("moves", "calm", "shown", "fixed", "strategic", "ability")
 NODES = 4000
-MANY, FEW = 1000, 40  # rows of a batch: scores that add up, and searches
+FEW = 40  # rows of a batch at least, where moves are searched
 
 
 class GamingSection:
@@ -56,45 +59,33 @@ class GamingSection:
     def stages(self, context: Context) -> list[Stage]:
         """Return cheapest moves, best shown scores, and the model without movable columns."""
         moves_of(context)  # its complaints come before anything is computed
-        n, levels = context.n, len(budgets_of(context))
-        clones = context.template is not None and (context.rows != "heldout" or not context.given)
-        most, size = 1 + 4 * clones, batch_of(context)
-        parts = size // 5 if clones else size  # rows of one call
-
-        def prepare(pilot: Pilot) -> float:
-            return 20 * pilot.fit(n) if clones else 0.0
-
+        n, least = context.n, batch_of(context)
+        pace = Pace(context, least)
         found = [
             Stage(
-                name="moves", items=n, n_min=min(n, 200), n_want=n, batch=size, value=1.0,
-                seconds=lambda pilot, m: prepare(pilot) + pilot.search(m, parts), run=_moves,
-                prepare=_prepare,
+                name="moves", items=n, n_min=min(n, 200), n_want=n, batch=least, value=1.0,
+                seconds=pace.moves, sized=pace.moves_size, run=_moves, prepare=_outer,
             )
         ]  # fmt: skip
         if has_score(context.estimator):
             found.append(
                 Stage(
                     name="calm", items=n, n_min=n, n_want=n, batch=5000, value=0.1,
-                    seconds=lambda pilot, m: 2 * pilot.predict * m, run=_calm, prepare=_prepare,
+                    seconds=lambda pilot, m: 2 * pilot.predict * m, run=_calm, prepare=_outer,
                 )
             )  # fmt: skip
             found.append(
                 Stage(
-                    name="shown", items=n, n_min=min(n, 200), n_want=n, batch=size, value=1.0,
-                    seconds=lambda pilot, m: most * levels * pilot.search(m, parts) / 2,
-                    run=_shown, prepare=_prepare,
+                    name="shown", items=n, n_min=min(n, 200), n_want=n, batch=least, value=1.0,
+                    seconds=pace.shown, sized=pace.shown_size, run=_shown, prepare=_every,
                 )
             )  # fmt: skip
         if context.template is not None and has_score(context.estimator):
             folds = len(context.folds)
-
-            def seconds(pilot: Pilot, m: int) -> float:
-                return m * 4 * (pilot.fit(n) + pilot.predict * n / 5)
-
             found.append(
                 Stage(
                     name="fixed", items=folds, n_min=folds, n_want=folds, batch=1, value=0.2,
-                    seconds=seconds, run=_fixed,
+                    seconds=pace.fixed, run=_fixed,
                 )
             )  # fmt: skip
             if context.setting("effort", "fit", False):
@@ -163,14 +154,26 @@ def cheapest_of(context: Context, rows: IntArray) -> Any:
         )  # fmt: skip
 
 
-def _prepare(context: Context) -> None:
-    """Fit the clones that judge, before batches are handed to workers."""
+def shown_of(context: Context, rows: IntArray) -> Any:
+    """Return the best scores that some rows can show to the given model."""
+    return _best_shown(context, context.estimator, rows)
+
+
+def _outer(context: Context) -> list[Callable[[], Any]]:
+    """Return the fits of the clones that judge, made before batches are handed to workers."""
     if not context.cross_fitted:
-        return
-    for k in range(len(context.folds)):
-        context.model_of(k)
-        for j in range(len(context.inside(k))):
-            context.model_of(k, j)
+        return []
+    return [partial(context.model_of, k) for k in range(len(context.folds))]
+
+
+def _every(context: Context) -> list[Callable[[], Any]]:
+    """Return the fits of the clones that judge, and of those inside their training rows."""
+    inside = [
+        partial(context.model_of, k, j)
+        for k in range(len(context.folds) if context.cross_fitted else 0)
+        for j in range(len(context.inside(k)))
+    ]
+    return _outer(context) + inside
 
 
 def _judges(context: Context, rows: IntArray) -> list[tuple[Any, IntArray]]:
@@ -256,16 +259,20 @@ def _note_shown(
 ) -> None:
     if not len(rows):
         return
-    with quiet():
-        found = best_shown(
-            scoring_model(model), context.table.take(rows), moves_of(context),
-            list(budgets_of(context)), positive=context.positive, nodes=NODES,
-        )  # fmt: skip
+    found = _best_shown(context, model, rows)
     for i, row in enumerate(rows.tolist()):
         for b in range(len(found.budget)):
             records[row][f"{prefix}low{b}"] = float(found.low[i, b])
             if found.high[i, b] != found.low[i, b]:
                 records[row][f"{prefix}high{b}"] = float(found.high[i, b])
+
+
+def _best_shown(context: Context, model: Any, rows: IntArray) -> Any:
+    with quiet():
+        return best_shown(
+            scoring_model(model), context.table.take(rows), moves_of(context),
+            list(budgets_of(context)), positive=context.positive, nodes=NODES,
+        )  # fmt: skip
 
 
 def _fixed(context: Context, items: IntArray) -> list[dict[str, Any]]:

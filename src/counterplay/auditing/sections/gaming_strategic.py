@@ -31,7 +31,7 @@ def strategic_stage(context: Context, moves: Moves, budgets: tuple[float, ...]) 
 
     def seconds(pilot: Pilot, m: int) -> float:
         fitted = min(MOST_ROWS, 4 * n // 5)
-        return m * (ROUNDS * pilot.search(fitted, fitted) + pilot.search(n // folds, n))
+        return m * (ROUNDS * pilot.search(fitted) + pilot.search(n // folds))
 
     def run(context: Context, items: IntArray) -> list[dict[str, Any]]:
         return [r for k in items.tolist() for r in _judged(context, moves, budgets, int(k))]

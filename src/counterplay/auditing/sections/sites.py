@@ -52,7 +52,7 @@ class SitesSection:
         """Return one stage: measure and plan."""
 
         def seconds(pilot: Pilot, m: int) -> float:
-            return 5.0 + FITS * (pilot.refit_base + pilot.refit * context.n / 3)
+            return 5.0 + FITS * pilot.fit(context.n / 3)
 
         return [
             Stage(name="plan", items=1, n_min=1, n_want=1, batch=1, run=_plan, seconds=seconds)
