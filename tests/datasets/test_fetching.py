@@ -172,4 +172,4 @@ def test_list_says_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not listed["cifar10"].available
     assert listed["cifar10"].where.startswith("https://www.cs.toronto.edu/")
     assert listed["heloc"].where == "missing: COUNTERPLAY_DATA/heloc_fico.parquet"
-    assert len(listed) == len(fetching.BUNDLED) + len(catalogue.CATALOGUE) == 31
+    assert len(listed) == len(fetching.BUNDLED) + len(catalogue.CATALOGUE) == 32

@@ -29,7 +29,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     house.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, no other event loop can run in this thread
 def chromium() -> Iterator[Any]:
     """A real browser, without a window."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")

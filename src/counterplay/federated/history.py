@@ -62,6 +62,7 @@ class FederationHistory(Report):
 
     Examples
     --------
+    >>> from counterplay.federated.gauges import PartyGauge
     >>> gauge = PartyGauge("north", 1, loss=0.5, threshold=0.2)
     >>> history = FederationHistory((RoundGauge(1, (gauge,), "running"),), "max_rounds")
     >>> print(history.summary())

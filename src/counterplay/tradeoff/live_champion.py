@@ -58,7 +58,7 @@ class SavedGuard(Record, frozen=True):
     decisions: Late
     outcomes: tuple[tuple[Late, Late, Fraction | None, Fraction | None], ...]
     """Decisions made before it arrived, id, primary loss and harm (both null: missing)."""
-    removed: tuple[tuple[Late, Late, Model], ...] = ()
+    removed: tuple[tuple[Late, Late, Model], ...]
     """Decisions and outcomes before somebody took a model down, and the model."""
 
 
