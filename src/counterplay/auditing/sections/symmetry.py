@@ -309,7 +309,8 @@ def _result(context: Context, decisions: pd.DataFrame, labels: pd.DataFrame) -> 
         if row.changed > 0:
             known = len(said) and row.item in said.index
             verdict = said["verdict"][row.item] if known else "not tested"
-            reason = said["reason"][row.item] if known else "the model cannot be fitted again"
+            why = "the model cannot be fitted again" if context.template is None else "no time left"
+            reason = said["reason"][row.item] if known else why
         lines.append((one.name, number, verdict, reason, "yes" if one.declared else "suggested"))
         quantities[quantity_key("symmetry_changed", {"symmetry": one.name})] = number
         if verdict == "use it":
