@@ -74,8 +74,9 @@ class Clock:
         free = left - pace * sum(owed[o] for o in planned)
         while n > least and pace * stage.seconds(pilot, n) > free:
             n = max(least, n // 2)
-        # What they are not expected to use either is added.
-        free = left - pace * sum(max(allotted.seconds[o], owed[o]) for o in others)
+        # What they are not expected to use either is added; some have no chance anyway.
+        still = [o for o in others if pace * owed[o] <= left]
+        free = left - pace * sum(max(allotted.seconds[o], owed[o]) for o in still)
         while n < stage.n_want:
             twice = min(2 * n, stage.n_want)
             if pace * stage.seconds(pilot, twice) >= free:

@@ -16,7 +16,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.tables import Table
 
 MANY = 4000  # rows of a prediction
-FEW, SOME = 5, 50  # rows whose moves are searched
+FEW, SOME = 10, 60  # rows whose moves are searched
 FIRST, STEP = 200, 4  # rows of the first refit, and how many times more the next one has
 SHARE, MOST = 0.05, 10.0  # of the budget, and seconds, that each part of the pilot may take
 
@@ -106,14 +106,13 @@ def _line(
     context: Context, work: Callable[[Context, Any], Any], most: float
 ) -> tuple[float, float]:
     """Return the seconds of a search per call and per row, of few rows and of more."""
-    few, some = context.order[:FEW], context.order[FEW : FEW + SOME]
-    work(context, few[:1])  # compiles what it needs
-    first = _timed(lambda: work(context, few))
-    if not len(some) or first * SOME / FEW > most:
-        return 0.0, first / len(few)
-    second = _timed(lambda: work(context, some))
-    slope = max(0.0, second - first) / max(1, len(some) - len(few))
-    return max(0.0, first - slope * len(few)), slope
+    one, few, some = context.order[:1], context.order[:FEW], context.order[:SOME]
+    work(context, one)  # compiles what it needs
+    base, second = _timed(partial(work, context, one)), _timed(partial(work, context, few))
+    slope = max(0.0, second - base) / max(1, len(few) - 1)
+    if len(some) > len(few) and base + slope * len(some) <= most:
+        slope = max(0.0, _timed(partial(work, context, some)) - base) / (len(some) - 1)
+    return max(0.0, base - slope), slope
 
 
 def _timed(work: Callable[[], Any]) -> float:

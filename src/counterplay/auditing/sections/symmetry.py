@@ -8,10 +8,12 @@ test of cross-fitted clones for changes of texts and of the unit that columns ar
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import pandas as pd
 from counterplay.auditing.context import Context, quiet
 from counterplay.auditing.findings import Column, Finding, Grid, Missing, SectionResult
 from counterplay.auditing.quantity import Quantity, quantity_key
-from counterplay.auditing.section import Stage, stage_records
+from counterplay.auditing.section import Pilot, Stage, stage_records
 from counterplay.core.seeds import derive_seed
 from counterplay.core.stats import binomial_p_value
 from counterplay.core.validation import FloatArray, IntArray
@@ -91,7 +93,7 @@ class SymmetrySection:
             found.append(
                 Stage(
                     name="labels", items=count, n_min=count, n_want=count, batch=1, value=0.1,
-                    seconds=lambda pilot, m: m * 20 * pilot.fit(min(n, MOST_ROWS)), run=_labels,
+                    seconds=partial(_label_seconds, context), run=_labels,
                 )
             )  # fmt: skip
         return found
@@ -236,6 +238,20 @@ def _decisions(context: Context, items: IntArray) -> list[dict[str, Any]]:
     return records
 
 
+def _label_seconds(context: Context, pilot: Pilot, m: int) -> float:
+    """Return the seconds of so many tests; a race fits on all images of its rows, five times."""
+    total, n = 0.0, context.n
+    for one in candidates(context)[:m]:
+        if one.blocks:
+            rows = min(n, MOST_ROWS)
+            images = rows * math.factorial(len(one.blocks[:MOST_PLACES]))
+            total += 15 * pilot.fit(0.8 * rows) + 5 * pilot.fit(0.8 * images)
+            total += 10 * pilot.predict * images
+        else:
+            total += 10 * (pilot.fit(0.8 * n) + pilot.predict * n / 5)
+    return total
+
+
 def _labels(context: Context, items: IntArray) -> list[dict[str, Any]]:
     """Return whether clones that use the symmetry are better, cross-fitted and paired."""
     every, records = candidates(context), []
@@ -293,7 +309,8 @@ def _result(context: Context, decisions: pd.DataFrame, labels: pd.DataFrame) -> 
         if row.changed > 0:
             known = len(said) and row.item in said.index
             verdict = said["verdict"][row.item] if known else "not tested"
-            reason = said["reason"][row.item] if known else "the model cannot be fitted again"
+            why = "the model cannot be fitted again" if context.template is None else "no time left"
+            reason = said["reason"][row.item] if known else why
         lines.append((one.name, number, verdict, reason, "yes" if one.declared else "suggested"))
         quantities[quantity_key("symmetry_changed", {"symmetry": one.name})] = number
         if verdict == "use it":
