@@ -192,6 +192,33 @@ def test_scales_of_descriptions_are_those_of_the_pooled_rows(tmp_path: Path) -> 
 
 
 @pytest.mark.claim("23.41")
+@pytest.mark.parametrize("labels", [(0, 1), (False, True), ("no", "yes"), (0.5, 2.0)])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_missing_label_costs_its_own_row_only(
+    labels: tuple[Any, Any], ending: str, tmp_path: Path
+) -> None:
+    """A gap turns a column of 0 and 1 into 0.0 and 1.0: those are still the labels of the plan."""
+    rng = np.random.default_rng(0)
+    told, files, truth = [], [], []
+    for name, gaps in (("north", [3, 8]), ("south", [])):
+        x = rng.normal(size=40)
+        y = pd.Series([labels[int(v > 0)] for v in x], dtype=object)
+        y[gaps] = None
+        truth.append((x[y.notna()] > 0).astype(int))
+        frame = pd.DataFrame({"x": x, "y": y.convert_dtypes()})
+        files.append(tmp_path / f"{name}.{ending}")
+        frame.to_csv(files[-1], index=False) if ending == "csv" else frame.to_parquet(files[-1])
+        told.append(describe_site(files[-1], "y"))
+    plan = read_plan(write_measuring_app(told, tmp_path / "out")[-1])
+    assert [site.owned for site in plan.sites] == [38, 40]
+    assert plan.classes == list(labels)
+    for path, own in zip(files, truth):
+        X, codes = coded_rows(plan, path)
+        assert codes.tolist() == own.tolist()
+        assert ((X[:, 0] * plan.numbers[0].scale + plan.numbers[0].centre > 0) == own).all()
+
+
+@pytest.mark.claim("23.41")
 def test_a_federation_measures_what_pooled_fits_measure(tmp_path: Path) -> None:
     """The same rows train and test; the model is the fit on pooled rows, stopped after rounds."""
     pytest.importorskip("flwr")
