@@ -152,6 +152,10 @@ def test_what_is_not_a_models_file_is_refused_in_a_sentence(tmp_path: Path) -> N
         score_site_models(frame.iloc[1:], models(), "y", name="clinic 2")
     with pytest.raises(InvalidInputError, match="clinic 2 has no column 'ward'"):
         score_site_models(frame.drop(columns="ward"), models(), "y", name="clinic 2")
+    with pytest.raises(InvalidInputError, match="a file or what fit_site_models returns, got 5"):
+        score_site_models(frame, [*models(), 5], "y", name="clinic 2")
+    with pytest.raises(InvalidInputError, match="a file or what describe_site returns, got None"):
+        write_measuring_app([None, None], tmp_path / "app")
     with pytest.raises(InvalidInputError, match="metric must be one of"):
         score_site_models(frame, models(), "y", name="clinic 2", metric="f1")
 
