@@ -140,3 +140,25 @@ def test_effects_may_hurt_only_with_caps() -> None:
     assert plan.stable is not None
     with pytest.raises(InfeasibleError, match="no plan within the caps"):
         plan_contributions(LinearGame([[1.0, -0.9], [-0.9, 1.0]], 5.0, upper=[20.0, 20.0]))
+
+
+@pytest.mark.claim("23.02")
+def test_a_measured_game_that_the_solver_gives_up_on_is_solved_in_other_units() -> None:
+    """HiGHS ends with "Solve error" on the first two tries; the constraints are sound."""
+    W = np.array(
+        [
+            [1.0, 0.6530614315463085, -8.026430156733481e-11, 0.2663735401234393,
+             0.7843441874726862],
+            [0.9087713993841107, 1.0, 0.5157575816542342, 1.1455144141807585, 0.595969037775949],
+            [0.6484517336765199, 0.41694961473051467, 1.0, 0.6661277582313585, 0.6045791222032723],
+            [0.5726072558499297, 0.6895708544760167, 0.5706594627879834, 1.0, 0.49780627870221367],
+            [0.6523476871900094, 1.3365111913435546, 0.8184283880036594, 1.0172208115729822, 1.0],
+        ]
+    )  # fmt: skip
+    need = np.array([85.12713253636245, 61.953276157157184, 14.959803695260314,
+                     42.93010642546384, 42.75502912102264])  # fmt: skip
+    game = Capped(W, need, np.array([60.0, 700.0, 120.0, 400.0, 250.0]), np.ones(5))
+    n = capped.compensated(game)
+    assert n == pytest.approx([60.0, 0.0, 0.0, 0.0, 32.03584974260738], abs=1e-5)
+    assert game.against_interest(n) == pytest.approx([0, 0, 0, 0, 28.42168184], abs=1e-5)
+    assert (game.slack(n) >= -1e-6).all()

@@ -238,22 +238,35 @@ def minimize_integer(
     objective = np.asarray(cost, dtype=np.float64)
     options = {"time_limit": time_limit, "mip_rel_gap": gap}
     given = {key: value for key, value in options.items() if value is not None}
+    limits = (rows, low, high)
     with _SILENCE:
-        for more in ({}, {"presolve": False}):
+        for more in ({}, {"presolve": False}, {}):
             result = milp(
                 objective,
-                constraints=LinearConstraint(rows, low, high),
+                constraints=LinearConstraint(*limits),
                 integrality=np.broadcast_to(np.asarray(integers), objective.shape),
                 bounds=Bounds(*bounds),
                 options=given | more,
             )
             if result.status in _STATUS:  # otherwise HiGHS gave up without an answer
                 break
+            if more:  # last, the same constraints in other units
+                limits = _balanced(rows, low, high)
     status = _checked(result, what, None, allow)
     x = None if result.x is None else np.asarray(result.x)
     value = float("nan") if result.fun is None else float(result.fun)
     bound = getattr(result, "mip_dual_bound", None)
     return Solution(status, x, value, bound=value if bound is None else float(bound))
+
+
+def _balanced(rows: Any, low: ArrayLike, high: ArrayLike) -> tuple[Any, FloatArray, FloatArray]:
+    """The same constraints, each divided by a power of two near its largest coefficient."""
+    from scipy import sparse
+
+    matrix = sparse.csr_array(rows)
+    largest = abs(matrix).max(axis=1).toarray().ravel()
+    unit = np.exp2(-np.round(np.log2(np.where(largest > 0, largest, 1.0))))
+    return sparse.diags(unit) @ matrix, np.asarray(low) * unit, np.asarray(high) * unit
 
 
 def _checked(result: Any, what: str, infeasible: str | None, allow: tuple[Status, ...]) -> Status:

@@ -152,6 +152,10 @@ def test_what_is_not_a_models_file_is_refused_in_a_sentence(tmp_path: Path) -> N
         score_site_models(frame.iloc[1:], models(), "y", name="clinic 2")
     with pytest.raises(InvalidInputError, match="clinic 2 has no column 'ward'"):
         score_site_models(frame.drop(columns="ward"), models(), "y", name="clinic 2")
+    with pytest.raises(InvalidInputError, match="a file or what fit_site_models returns, got 5"):
+        score_site_models(frame, [*models(), 5], "y", name="clinic 2")
+    with pytest.raises(InvalidInputError, match="a file or what describe_site returns, got None"):
+        write_measuring_app([None, None], tmp_path / "app")
     with pytest.raises(InvalidInputError, match="metric must be one of"):
         score_site_models(frame, models(), "y", name="clinic 2", metric="f1")
 
@@ -189,6 +193,33 @@ def test_scales_of_descriptions_are_those_of_the_pooled_rows(tmp_path: Path) -> 
         describe_site(pd.read_csv(files[0]), "y")
     write_measuring_app(told, tmp_path / "two", rows={"clinic 0": 40})
     assert read_plan(tmp_path / "two" / "app" / "plan.json").sites[0].rows == 40
+
+
+@pytest.mark.claim("23.41")
+@pytest.mark.parametrize("labels", [(0, 1), (False, True), ("no", "yes"), (0.5, 2.0)])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_missing_label_costs_its_own_row_only(
+    labels: tuple[Any, Any], ending: str, tmp_path: Path
+) -> None:
+    """A gap turns a column of 0 and 1 into 0.0 and 1.0: those are still the labels of the plan."""
+    rng = np.random.default_rng(0)
+    told, files, truth = [], [], []
+    for name, gaps in (("north", [3, 8]), ("south", [])):
+        x = rng.normal(size=40)
+        y = pd.Series([labels[int(v > 0)] for v in x], dtype=object)
+        y[gaps] = None
+        truth.append((x[y.notna()] > 0).astype(int))
+        frame = pd.DataFrame({"x": x, "y": y.convert_dtypes()})
+        files.append(tmp_path / f"{name}.{ending}")
+        frame.to_csv(files[-1], index=False) if ending == "csv" else frame.to_parquet(files[-1])
+        told.append(describe_site(files[-1], "y"))
+    plan = read_plan(write_measuring_app(told, tmp_path / "out")[-1])
+    assert [site.owned for site in plan.sites] == [38, 40]
+    assert plan.classes == list(labels)
+    for path, own in zip(files, truth):
+        X, codes = coded_rows(plan, path)
+        assert codes.tolist() == own.tolist()
+        assert ((X[:, 0] * plan.numbers[0].scale + plan.numbers[0].centre > 0) == own).all()
 
 
 @pytest.mark.claim("23.41")

@@ -8,9 +8,9 @@ Source: "The private variant", see docs/theory/23-consortium.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -28,7 +28,7 @@ from counterplay.core.records import (
     require_state,
     write_record,
 )
-from counterplay.core.validation import FloatArray, check_int
+from counterplay.core.validation import FloatArray, check_int, shorten
 from counterplay.errors import InvalidInputError
 from counterplay.tables.cells import shown
 
@@ -38,6 +38,7 @@ Rows = Annotated[int, Meta(ge=1, le=10**9)]
 Finite = Annotated[float, Meta(ge=-1e250, le=1e250)]
 Square = Annotated[float, Meta(ge=0.0, le=1e300)]
 Class = str | int | float | bool
+Told = TypeVar("Told", bound=Record)
 
 
 class NumberColumn(Record, frozen=True):
@@ -126,6 +127,17 @@ def describe_site(
             WordColumn(column=column, words=list(words))
             for column, words in common_words(coding, dummies, least).words
         ],
+    )
+
+
+def given_or_read(value: Any, kind: type[Told], read: Callable[[Any], Told], made_by: str) -> Told:
+    """What a site told: the object itself, or read from its file."""
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return read(value)
+    raise InvalidInputError(
+        f"each must be a file or what {made_by} returns, got {shorten(value, 60)}"
     )
 
 

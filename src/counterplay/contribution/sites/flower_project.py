@@ -20,6 +20,7 @@ from msgspec import Meta
 from counterplay.contribution.sites.coding import Coding, scales, with_coding
 from counterplay.contribution.sites.description import (
     SiteDescription,
+    given_or_read,
     joint_coding,
     read_description,
 )
@@ -202,7 +203,7 @@ def write_measuring_app(
     ...     [site.rows for site in read_plan(files[-1]).sites]
     [12, 20]
     """
-    told = [s if isinstance(s, SiteDescription) else read_description(s) for s in sites]
+    told = [given_or_read(s, SiteDescription, read_description, "describe_site") for s in sites]
     coding = joint_coding(told)
     wanted = {site.site: site.owned for site in told} | dict(rows or {})
     if unknown := set(wanted) - {site.site for site in told}:

@@ -24,6 +24,7 @@ from counterplay.contribution.sites.description import (
     Rows,
     WordColumn,
     common_words,
+    given_or_read,
     plain_classes,
     read_alone,
 )
@@ -228,7 +229,7 @@ def score_site_models(
             f"metric must be one of {', '.join(METRICS)}, got {shown(metric, 60)}"
         )
     alone, own = read_alone(table, label, name, drop)
-    sent = [m if isinstance(m, SiteModels) else read_models(m) for m in models]
+    sent = [given_or_read(m, SiteModels, read_models, "fit_site_models") for m in models]
     names = [found.site for found in sent]
     if own not in names or len(set(names)) != len(names) or len(names) < 2:
         raise InvalidInputError(

@@ -22,6 +22,8 @@ from counterplay.core.validation import BoolArray, FloatArray
 
 ROUNDS = 8
 CLOSE = 1e-6
+TINY = 1e-8
+"""Rates below this are no rates; HiGHS leaves out coefficients below 1e-9."""
 ALONE = 0.9
 """Probability from which a site counts as better off alone."""
 
@@ -88,8 +90,9 @@ class Promises:
         goal = np.where(self.kept_relative, pooled + self._within, self._absolute) - margins
         # never above the curve at the caps: pooling everything is always a plan
         need = self.curves.needs(np.maximum(goal, pooled))
-        at_caps = self.curves.rates @ self.cap
-        W, N = self.curves.full(self.curves.rates, np.minimum(need, at_caps))
+        # a rate that solvers take for zero is zero here, too: else the caps would not suffice
+        rates = np.where(np.abs(self.curves.rates) < TINY, 0.0, self.curves.rates)
+        W, N = self.curves.full(rates, np.minimum(need, rates @ self.cap))
         return Capped(W, N, self.cap, self.cost)
 
     def withdrawable(self, n: FloatArray) -> FloatArray:
