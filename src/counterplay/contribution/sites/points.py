@@ -140,7 +140,8 @@ class SitePoints(Report):
     def __post_init__(self) -> None:
         k, n = len(self.names), self.site.size
         shapes = {
-            "site": (self.site, (n,)), "owned": (self.owned, (k,)), "rows": (self.rows, (n, k)), "score": (self.score, (n,)),
+            "site": (self.site, (n,)),
+            "owned": (self.owned, (k,)), "rows": (self.rows, (n, k)), "score": (self.score, (n,)),
             "test_rows": (self.test_rows, (n,)), "ray": (self.ray, (n,)),
         }  # fmt: skip
         for name, (array, shape) in shapes.items():
