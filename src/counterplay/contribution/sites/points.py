@@ -138,8 +138,9 @@ class SitePoints(Report):
     guess: FloatArray | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        k, n = len(self.names), len(self.site)
+        k, n = len(self.names), self.site.size
         shapes = {
+            "site": (self.site, (n,)),
             "owned": (self.owned, (k,)), "rows": (self.rows, (n, k)), "score": (self.score, (n,)),
             "test_rows": (self.test_rows, (n,)), "ray": (self.ray, (n,)),
         }  # fmt: skip
