@@ -148,7 +148,7 @@ def audit_config(
     from counterplay.auditing.api import check_sections
 
     check_sections(sections)
-    told = {
+    told: dict[str, Any] = {
         "inputs": {name: hashlib.sha256(data).hexdigest() for name, (_, data) in files.items()},
         "files": {
             name: {"name": given, "text": checked_text(given, data, name)}
