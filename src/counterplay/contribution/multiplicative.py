@@ -21,7 +21,7 @@ from counterplay.errors import ConvergenceError, InvalidInputError
 
 @checked
 def multiplicative_weights_lp(
-    W: Any, mu: ArrayLike | None = None, eps: float = 0.1, *, max_steps: int = 1_000_000
+    W: Any, mu: ArrayLike | None = None, eps: float = 0.1, *, max_steps: int = 200_000
 ) -> Allocation:
     """Approximate the cheapest plan of a linear game by multiplicative weights.
 
