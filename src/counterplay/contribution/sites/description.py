@@ -57,7 +57,18 @@ class WordColumn(Record, frozen=True):
     words: Annotated[list[Name], Meta(max_length=2000)]
 
 
-class SiteDescription(Record, frozen=True):
+class SentRecord(Record, frozen=True):
+    """What a site sends as a file."""
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return it as JSON, and write it to ``path``."""
+        text = write_record(self)
+        if path is not None:
+            write_atomic(path, text + "\n")
+        return text
+
+
+class SiteDescription(SentRecord, frozen=True):
     """A site's table in sums and words; made by :func:`describe_site`.
 
     ``to_json(path)`` writes it, ``read_description`` reads it. No row is in it.
@@ -71,13 +82,6 @@ class SiteDescription(Record, frozen=True):
     classes: Annotated[list[Class], Meta(min_length=1, max_length=1000)]
     numbers: Annotated[list[NumberColumn], Meta(max_length=100_000)]
     words: Annotated[list[WordColumn], Meta(max_length=100_000)]
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the description as JSON, and write it to ``path``."""
-        text = write_record(self)
-        if path is not None:
-            write_atomic(path, text + "\n")
-        return text
 
 
 @checked

@@ -22,6 +22,7 @@ from counterplay.contribution.sites.description import (
     RARE,
     Class,
     Rows,
+    SentRecord,
     WordColumn,
     common_words,
     given_or_read,
@@ -34,7 +35,7 @@ from counterplay.contribution.sites.reading import Sites, check_name
 from counterplay.contribution.sites.scoring import METRICS, Score, score_rows
 from counterplay.contribution.sites.splits import split_rows
 from counterplay.core.arguments import checked
-from counterplay.core.files import read_limited, write_atomic
+from counterplay.core.files import read_limited
 from counterplay.core.progress import progress_bar
 from counterplay.core.records import (
     LIMIT,
@@ -45,7 +46,6 @@ from counterplay.core.records import (
     read_record,
     refusal,
     require_state,
-    write_record,
 )
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_int
@@ -69,7 +69,7 @@ class LinearModel(Record, frozen=True):
     bias: Annotated[list[float], Meta(min_length=1, max_length=1000)]
 
 
-class SiteModels(Record, frozen=True):
+class SiteModels(SentRecord, frozen=True):
     """Models of one site's rows; made by :func:`fit_site_models`, scored by ``score_site_models``.
 
     ``to_json(path)`` writes them. No row is in it, but rows can partly be reconstructed from
@@ -85,13 +85,6 @@ class SiteModels(Record, frozen=True):
     numbers: Annotated[list[Name], Meta(max_length=100_000)]
     words: Annotated[list[WordColumn], Meta(max_length=100_000)]
     models: Annotated[list[LinearModel], Meta(min_length=1, max_length=1000)]
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the models as JSON, and write them to ``path``."""
-        text = write_record(self)
-        if path is not None:
-            write_atomic(path, text + "\n")
-        return text
 
 
 @checked
