@@ -40,7 +40,6 @@ class Erasing(Rows):
                 chosen = e.seq.in_(numbers[start : start + 500])
                 where = (e.stream == stream, chosen)
                 connection.execute(sa.update(t.event).where(*where).values(body=None, salt=None))
-            connection.execute(sa.delete(t.snapshot).where(t.snapshot.c.stream == stream))
             p, n = t.party.c, t.link.c
             gone = {"label": "withdrawn", "locale": None, "erased_at": now()}
             connection.execute(sa.update(t.party).where(p.id == party.id).values(gone))

@@ -110,16 +110,6 @@ event = sa.Table(
     sa.UniqueConstraint("stream", "key"),
 )
 
-snapshot = sa.Table(
-    "snapshot",
-    metadata,
-    sa.Column("stream", sa.String(80), sa.ForeignKey("stream.id"), primary_key=True),
-    sa.Column("seq", sa.Integer, nullable=False),
-    sa.Column("fold_version", sa.Integer, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("sha256", sa.String(64), nullable=False),
-)
-
 job = sa.Table(
     "job",
     metadata,

@@ -208,16 +208,6 @@ CREATE INDEX ix_session_link ON session (link)
 
 CREATE INDEX ix_session_party ON session (party)
 
-CREATE TABLE snapshot (
-  stream VARCHAR(80) NOT NULL,
-  seq INTEGER NOT NULL,
-  fold_version INTEGER NOT NULL,
-  state TEXT NOT NULL,
-  sha256 VARCHAR(64) NOT NULL,
-  PRIMARY KEY (stream),
-  FOREIGN KEY(stream) REFERENCES stream (id)
-)
-
 CREATE FUNCTION event_append_only() RETURNS trigger AS $$
 BEGIN
   IF TG_OP <> 'UPDATE' THEN
