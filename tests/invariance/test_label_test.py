@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import check_symmetry, groups
-from counterplay.invariance.lab import tic_tac_toe_endgames
+from counterplay.invariance.lab import CoordinatePermutationGroup, tic_tac_toe_endgames
 from counterplay.invariance.label_test import label_test
 from counterplay.invariance.matched_neighbours import geometry, landing, match, one_per_cluster
 from counterplay.invariance.symmetry import read_question
@@ -45,9 +45,11 @@ def test_digits_upside_down_half_turn_mirror_and_quarter_turns() -> None:
         [lambda A, k=k: np.rot90(A.reshape(-1, 8, 8), k, (1, 2)).reshape(len(A), 64)
          for k in (0, 1, 3)], 64, is_group=False,
     )  # fmt: skip
-    test = asked(X, y, quarter)
-    assert test.n_tuples == 0
-    assert not test.testable
+    places = np.arange(64)
+    transposed = CoordinatePermutationGroup([places, places.reshape(8, 8).T.ravel()])
+    for test in (asked(X, y, quarter), asked(X, y, transposed)):
+        assert test.n_tuples == 0
+        assert not test.testable
 
 
 @pytest.mark.claim("22.02")
