@@ -138,7 +138,7 @@ def test_racing_changes_fits_and_not_the_choice(seed: int) -> None:
 @pytest.mark.claim("22.29")
 def test_one_and_two_processes_give_the_same_advice() -> None:
     rows, won, _, _ = boards(120)
-    with parallel_config(backend="threading"):  # processes take long to start on a busy machine
+    with parallel_config(backend="multiprocessing"):  # processes that start at once
         one, two = (
             symmetry_advisor(TREE, rows, won, groups.d4((3, 3)), candidates=["vote", "augment"],
                              check=False, n_boot=20, n_jobs=n, random_state=3)
