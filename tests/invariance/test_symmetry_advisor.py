@@ -217,6 +217,18 @@ def test_shares_scorers_weights_regressors_and_sparse_rows() -> None:
     assert set(found.to_frame()["candidate"]) == set(dense.to_frame()["candidate"])
 
 
+def test_what_the_race_hid_from_the_verdict_is_said() -> None:
+    """A tree loses to the kernel at once, and is compared with its copies on two folds only."""
+    rows, won, _, _ = boards(200, 1)
+    names = ["augment", "kernel", "kernel, no symmetry", "kernel, augmented"]
+    advice = symmetry_advisor(TREE, rows, won, groups.d4((3, 3)), candidates=names, check=False,
+                              n_boot=2, random_state=0)  # fmt: skip
+    seen = advice.to_frame().set_index("candidate")["seen"]
+    assert seen["plain"] < 1
+    assert advice.verdict == "no difference"
+    assert f"lost the race and saw {seen['plain']:.0%} of the rows" in advice.reason
+
+
 def test_few_orbits_are_said() -> None:
     rows, y = np.repeat(np.eye(4), 5, axis=0), np.repeat([0, 0, 1, 1], 5)
     with pytest.raises(InvalidInputError, match="orbits; use n_splits <= 2"):

@@ -45,7 +45,18 @@ def within_one_model(race: Race, chosen: str) -> tuple[VerdictName, str]:
     symmetric = chosen in TWINS or chosen in COPIES
     if worse <= _LEVEL and not symmetric:
         return "do not augment", f"Copies raise the error of the same model (Thm. 11.5). {setting}"
-    return "no difference", f"These data show no difference within one model. {setting}"
+    why = f"These data show no difference within one model. {_early(race)}{setting}"
+    return "no difference", why
+
+
+def _early(race: Race) -> str:
+    """What the race did not let these comparisons see; empty if nothing."""
+    gone = [c for c in ("plain", *COPIES) if c in race.candidates and c not in race.living]
+    if not gone:
+        return ""
+    seen = min(float((~np.isnan(race.losses[c])).mean()) for c in gone)
+    names = " and ".join(gone)
+    return f"({names} lost the race and saw {seen:.0%} of the rows; race=None compares on all.) "
 
 
 def _copies_against_plain(race: Race) -> tuple[float, float]:
