@@ -43,7 +43,7 @@ def rows_needed(action: Action) -> int | None:
     needed = math.ceil(gain.n * (half / gain.value) ** 2 - 1e-9)
     if needed <= gain.n:
         return None
-    coarse = 10 ** max(0, len(str(needed)) - 2)  # two digits: it is a guess
+    coarse = int(10 ** max(0, len(str(needed)) - 2))  # two digits: it is a guess
     return min(-(-needed // coarse) * coarse, _MOST_ROWS)
 
 

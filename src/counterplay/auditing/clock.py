@@ -11,6 +11,7 @@ from counterplay.auditing.allotment import SPARE, Allotment
 from counterplay.auditing.section import Pilot, Stage
 
 SLOWEST = 20.0  # times slower than the pilot that a machine is believed to have become
+FLOOR = 0.02  # share of the time that a later stage keeps at least, however quick it looked
 PRIOR = 0.05  # share of the time whose weight the pilot has against what stages have shown
 
 
@@ -120,14 +121,15 @@ class Clock:
 
         def least(o: str) -> float:
             if pilot is None:  # an earlier plan goes on
-                return allotted.seconds[o]
-            return stages[o].seconds(pilot, min(stages[o].n_min, stages[o].n_want))
+                return max(FLOOR * self.budget, allotted.seconds[o])
+            need = stages[o].seconds(pilot, min(stages[o].n_min, stages[o].n_want))
+            return max(FLOOR * self.budget, need)
 
         def until(own: float, others: float) -> float:
             share = left * others / (own + others) if others > 0 else 0.0
             return now + left - min(max(1.0, self.pace) * others, share)
 
-        planned = sum(allotted.seconds[o] for o in later)
+        planned = sum(max(allotted.seconds[o], least(o)) for o in later)
         more = until(max(allotted.seconds[name], least(name)), planned)
         return Limits(max(more, until(least(name), sum(map(least, later)))), more)
 
