@@ -38,7 +38,8 @@ def test_blocking_first_then_by_lower_end_then_not_worth_it_then_suggestions() -
 
 def test_rows_that_would_tell() -> None:
     (unsure,) = ranked([action("x", -3)])
-    assert unsure.rows_needed == int(np.ceil(100 * (10 / 7) ** 2))
+    assert int(np.ceil(100 * (10 / 7) ** 2)) == 205
+    assert unsure.rows_needed == 210  # two digits
     assert ranked([action("x", 5)])[0].rows_needed is None  # it tells already
     assert ranked([action("x", -30)])[0].rows_needed is None  # it would be a loss
 
@@ -47,6 +48,11 @@ def test_the_sum_line_adds_what_is_advised() -> None:
     line = sum_line(ranked([action("a", 5), action("b", 8), action("c", -30)]), "euro")
     assert line.startswith("The 2 advised actions together gain 33 euro")
     assert sum_line([], "euro") == ""
+    left = Quantity(value=40, low=35, high=45, unit="euro", basis="measured")
+    cut = action("cut", 5, credit=1)
+    one = "The advised action gains 15 euro."
+    assert sum_line([cut], "euro", left) == f"{one} A cost of 40 [35, 45] remains."
+    assert sum_line([action("else", 5)], "euro", left) == one  # what it leaves is not known
 
 
 @pytest.mark.claim("27.14")

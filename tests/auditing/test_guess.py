@@ -96,10 +96,14 @@ def test_the_ten_real_tables(name: str, real: Any, tmp_path: Path) -> None:
     if name == "german_credit":
         assert 'positive = "?"' in text
     if name == "heloc_fico":
-        assert len(guess_table(real(name)).codes) == 23
+        codes = guess_table(real(name)).codes
+        assert len(codes) == 23
+        assert {code for own in codes.values() for code in own} == {-9, -8, -7}
     if name == "taiwan_credit_default":
         assert (found.ids, found.fixed) == (("ID",), ("SEX", "MARRIAGE", "AGE"))
         assert [len(family) for family in found.families] == [6, 6, 6]
+    if name == "sms_spam":
+        assert (found.texts, found.positive.value) == (("text",), "ham")
     wanted = quoted_value(found.values[0][0])
     (tmp_path / "audit.toml").write_text(text.replace('positive = "?"', f"positive = {wanted}"))
     frame.to_parquet(tmp_path / "table.parquet")

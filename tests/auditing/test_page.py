@@ -306,3 +306,20 @@ def test_a_browser_sees_no_dialog(browser: Any, tmp_path: Path) -> None:
         tab, wrong = opened(browser, render_page(hostile_record(text)), tmp_path, 1280, "light")
         assert wrong == []
         assert text in tab.locator("h1").inner_text()
+
+
+@pytest.mark.claim("27.22")
+def test_a_browser_sees_no_dialog_of_an_audit_edited_by_hand(
+    browser: Any, audited: Any, tmp_path: Path
+) -> None:
+    stored = json.loads(audited.to_json())
+    stored["subject"] |= {"model": EVIL, "table": SCRIPT, "label": "=cmd()"}
+    stored["sections"][0]["title"] = EVIL
+    stored["actions"][0]["title"] = SCRIPT
+    (tmp_path / "audit.json").write_text(json.dumps(stored))
+    assert run(["audit", "show", str(tmp_path / "audit.json")]) == 0
+    page = (tmp_path / "audit.html").read_text()
+    tab, wrong = opened(browser, page, tmp_path, 1280, "light")
+    assert wrong == []
+    assert EVIL in tab.locator("h1").inner_text()
+    assert "=cmd()" in tab.locator("header").inner_text()

@@ -196,6 +196,29 @@ def test_a_run_ends_in_time_however_wrong_the_pilot_was(
         assert any("stopped" in log.note or "needs" in log.note for log in found.stages)
 
 
+@pytest.mark.claim("27.16")
+@pytest.mark.parametrize("times", [0.5, 1.0, 1.5, 2.5])
+@pytest.mark.parametrize("slow", ["toy", "third", "both"])
+def test_a_long_stage_leaves_later_ones_their_share(
+    monkeypatch: pytest.MonkeyPatch, times: float, slow: str
+) -> None:
+    """Whoever is slower than the pilot said stops early; nobody else is left out for it."""
+    hours = Hours(monkeypatch)
+
+    class Third(Slow):
+        name, order = "third", 7
+
+    first = Slow(hours, times=times if slow != "third" else 1.0, each=0.25, n_min=10)
+    then = Third(hours, times=times if slow != "toy" else 1.0, each=0.25, n_min=10)
+    found = run_plan(toy_context(), sections=[first, then], time_budget=60.0)
+    assert hours.now <= 60.0
+    assert set(found.results) == {"toy", "third"}
+    log = {f"{entry.section}.{entry.stage}": entry for entry in found.stages}
+    assert all(entry.done >= 10 for entry in log.values())
+    least, most = min(e.used_s for e in log.values()), max(e.used_s for e in log.values())
+    assert most <= 60.0 - 3 * min(least, 7 * 0.25)
+
+
 def test_batches_are_as_long_as_the_pilot_says(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
 

@@ -8,15 +8,24 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from counterplay.auditing import audit
+from counterplay.auditing import Context, audit
+from counterplay.auditing.config import Config
 from counterplay.auditing.config_text import config_text
 from counterplay.auditing.guess import guess_table
+from counterplay.auditing.outcome import read_outcome
+from counterplay.auditing.plan import run_plan
+from counterplay.auditing.roles import check_moves, check_roles
 from counterplay.tables import Labels, Table
 
 from .animals import frame, labels
 
 MODEL = LogisticRegression().fit(frame(), labels())
 _TIMES = 6  # the zoo is small, an audit needs a hundred rows
+MOVES = {
+    "data": {"rows": "heldout"},
+    "movable": {"income": {"direction": "up", "cost": 1.0, "per": "unit"}},
+    "effort": {"budgets": [0.5]},
+}
 
 
 def _rows(X: Any, y: Any) -> pd.DataFrame:
@@ -29,15 +38,55 @@ def _rows(X: Any, y: Any) -> pd.DataFrame:
     return pd.concat([part] * _TIMES, ignore_index=True)
 
 
-def _audited(X: Any, y: Any) -> Any:
+def _audited(X: Any, y: Any, model: Any = MODEL, section: str = "honest", **more: Any) -> Any:
     rows = _rows(X, y)
     wanted = np.unique(Labels.of(y).values.astype(str))[-1]
-    found = audit(MODEL, rows, label="outcome", positive=wanted, sections=["honest"])
+    found = audit(model, rows, label="outcome", positive=wanted, sections=[section], **more)
+    assert not any(part.failed for part in found.record.absent), found.record.absent
     return {name: (q.value, q.low, q.high) for name, q in found.quantities.items()}
+
+
+def _against(X: Any, y: Any) -> Any:
+    """The table as the rows that the model was fitted on."""
+    tame = _rows(frame(), labels())
+    found = audit(MODEL, tame, label="outcome", positive=1, train=_rows(X, y), sections=["honest"])
+    return {name: (q.value, q.low, q.high) for name, q in found.quantities.items()}
+
+
+def _checked(X: Any, y: Any) -> Any:
+    """What ``audit check`` does with a table."""
+    rows = _rows(X, y)
+    wanted = np.unique(Labels.of(y).values.astype(str))[-1]
+    config = Config.of({**MOVES, "data": {"label": "outcome", "positive": wanted}})
+    outcome = read_outcome(rows, config)
+    check_roles(config, rows)
+    check_moves(config, rows[outcome.kept])
+    return int(outcome.wanted.sum())
+
+
+def _context(X: Any, y: Any) -> Any:
+    """A context made by hand, as a section of another package would in its tests."""
+    table, given = Table.of(X, y), Labels.of(y)
+    context = Context(
+        table=table, labels=given.values, positive=given.values[-1], estimator=MODEL,
+        frame=table.frame().reset_index(drop=True), rows="heldout",
+    )  # fmt: skip
+    found = run_plan(context, sections=["honest"])
+    return {
+        key: (q.value, q.low, q.high)
+        for result in found.results.values()
+        for key, q in result.quantities.items()
+    }
 
 
 DOORS = {
     "audit": _audited,
+    "audit:gaming": lambda X, y: _audited(X, y, section="gaming", config=MOVES),
+    "audit:planted": lambda X, y: _audited(X, y, section="planted"),
+    "audit:no model": lambda X, y: _audited(X, y, model=None),
+    "audit:train": _against,
     "audit:init": lambda X, y: config_text(_rows(X, y), guess_table(_rows(X, y))),
+    "audit:check": _checked,
+    "Context": _context,
 }
-NOT_TABLES = {"Context": "made by audit from what it has read"}
+NOT_TABLES: dict[str, str] = {}

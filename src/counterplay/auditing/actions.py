@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from counterplay.auditing.findings import Action
-from counterplay.auditing.quantity import BASES, number_text
+from counterplay.auditing.quantity import BASES, Quantity, number_text
 
 _MOST_ROWS = 10**9
 
@@ -29,7 +29,7 @@ def ranked(actions: Iterable[Action]) -> tuple[Action, ...]:
     >>> sure = Action(name="cut", title="Move the cut", how="cut.skops", gain=gain)
     >>> unsure = Action(name="verify", title="Verify", how="by hand", gain=more)
     >>> [(a.name, a.advised, a.rows_needed) for a in ranked([unsure, sure])]
-    [('cut', True, None), ('verify', False, 441)]
+    [('cut', True, None), ('verify', False, 450)]
     """
     return tuple(sorted((_with_rows(action) for action in actions), key=_place))
 
@@ -41,21 +41,28 @@ def rows_needed(action: Action) -> int | None:
         return None
     half = (gain.high - gain.low) / 2
     needed = math.ceil(gain.n * (half / gain.value) ** 2 - 1e-9)
-    return min(needed, _MOST_ROWS) if needed > gain.n else None
+    if needed <= gain.n:
+        return None
+    coarse = int(10 ** max(0, len(str(needed)) - 2))  # two digits: it is a guess
+    return min(-(-needed // coarse) * coarse, _MOST_ROWS)
 
 
-def sum_line(actions: Iterable[Action], unit: str) -> str:
-    """Return the sentence on what the advised actions gain together."""
-    gains = [a.gain for a in actions if a.advised and a.gain is not None and a.gain.unit == unit]
+def sum_line(actions: Iterable[Action], unit: str, left: Quantity | None = None) -> str:
+    """Return the sentence on what the advised actions gain together, and what they leave."""
+    advised = [a for a in actions if a.advised and a.gain is not None and a.gain.unit == unit]
+    gains = [a.gain for a in advised if a.gain is not None]
     if not gains:
         return ""
     total = sum(gain.value for gain in gains)
-    count = "The advised action gains" if len(gains) == 1 else f"The {len(gains)} advised actions"
-    verb = "" if len(gains) == 1 else " together gain"
-    return (
-        f"{count}{verb} {number_text(total, unit)} {unit}; each is counted after those credited "
-        "before it."
-    )
+    text = f"The advised action gains {number_text(total, unit)} {unit}."
+    if len(gains) > 1:
+        text = (
+            f"The {len(gains)} advised actions together gain {number_text(total, unit)} {unit}; "
+            "each is counted after those credited before it."
+        )
+    if left is None or not all(a.credit for a in advised):
+        return text
+    return f"{text} A cost of {left} remains."
 
 
 def _with_rows(action: Action) -> Action:

@@ -10,8 +10,25 @@ from dataclasses import dataclass
 from counterplay.auditing.allotment import SPARE, Allotment
 from counterplay.auditing.section import Pilot, Stage
 
-OVER = 2.0  # a stage stops at this many times its plan, if later ones need the time
 SLOWEST = 20.0  # times slower than the pilot that a machine is believed to have become
+FLOOR = 0.02  # share of the time that a later stage keeps at least, however quick it looked
+PRIOR = 0.05  # share of the time whose weight the pilot has against what stages have shown
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a stage must stop.
+
+    Parameters
+    ----------
+    least
+        Until the least that does not mislead is there: later stages keep their least.
+    more
+        Afterwards: later stages keep what was planned for them.
+    """
+
+    least: float
+    more: float
 
 
 @dataclass(eq=False)
@@ -48,9 +65,9 @@ class Clock:
     @property
     def pace(self) -> float:
         """Seconds that an expected second takes, as far as stages have shown."""
-        if not self.planned:
-            return 1.0
-        return min(SLOWEST, max(0.02, self.used / self.planned))
+        prior = PRIOR * self.budget
+        shown = (self.used + prior) / (self.planned + prior)
+        return min(SLOWEST, max(0.02, shown))
 
     def given(
         self, name: str, stages: Mapping[str, Stage], pilot: Pilot, allotted: Allotment
@@ -89,13 +106,32 @@ class Clock:
         need = self.pace * stage.seconds(pilot, min(stage.n_min, stage.n_want))
         return max(0.0, need - (self.started + SPARE * self.budget - time.perf_counter()))
 
-    def limit(self, name: str, allotted: Allotment) -> float:
-        """Return when a stage must stop: at twice its plan, later if nobody else needs the time."""
-        names = list(allotted.seconds)
-        later = sum(allotted.seconds[other] for other in names[names.index(name) + 1 :])
-        twice = time.perf_counter() + OVER * max(allotted.seconds[name], 1.0)
-        spare = self.started + SPARE * self.budget - later
-        return min(max(twice, spare), self.end)
+    def limits(
+        self, name: str, stages: Mapping[str, Stage], pilot: Pilot | None, allotted: Allotment
+    ) -> Limits:
+        """Return when a stage must stop, so that it does not eat the share of later ones.
+
+        If the rest of the plan fits at the pace so far, later stages keep all their seconds; if
+        not, what is left is shared out as it was planned.
+        """
+        now = time.perf_counter()
+        left = max(0.0, self.started + SPARE * self.budget - now)
+        names = list(stages)
+        later = [o for o in names[names.index(name) + 1 :] if allotted.items[o]]
+
+        def least(o: str) -> float:
+            if pilot is None:  # an earlier plan goes on
+                return max(FLOOR * self.budget, allotted.seconds[o])
+            need = stages[o].seconds(pilot, min(stages[o].n_min, stages[o].n_want))
+            return max(FLOOR * self.budget, need)
+
+        def until(own: float, others: float) -> float:
+            share = left * others / (own + others) if others > 0 else 0.0
+            return now + left - min(max(1.0, self.pace) * others, share)
+
+        planned = sum(max(allotted.seconds[o], least(o)) for o in later)
+        more = until(max(allotted.seconds[name], least(name)), planned)
+        return Limits(max(more, until(least(name), sum(map(least, later)))), more)
 
 
 def next_size(size: int, took: float, left: float) -> int:

@@ -216,6 +216,7 @@ def _tail() -> list[str]:
         _line('unit = "days of work"', "# what one unit of cost is"),
         _line("# budgets = [0.5, 1, 2]", "# what a person may spend; the middle is the headline"),
         _line('share_gaming = "unknown"', "# or 0.3: the share of people who would do it"),
+        _line("fit = false", "# true: compare a linear rule fitted for people who move"),
         "",
         _line("# [costs]", "# without it every error counts the same"),
         _line("# false_accept = 5", "# a number or a column name"),

@@ -254,6 +254,13 @@ class Context:
             return ("every error counts the same: set [costs]",)
         return ("costs of errors",)
 
+    @property
+    def money_words(self) -> tuple[str, ...]:
+        """The same as a sentence of the page."""
+        if not self.priced:
+            return ("Every error counts the same: set `[costs]`.",)
+        return ("Costs of errors are those of the config.",)
+
     def decided(self, sure: BoolArray, maybe: BoolArray | None = None, rows: Any = None) -> Decided:
         """Return decisions on some rows with their outcomes and costs."""
         at = slice(None) if rows is None else rows

@@ -77,7 +77,7 @@ def render_page(
         blocking=[f for f in _all_findings(record) if f.severity == "blocking"],
         figures=_figures(record, drawings or {}),
         bases=BASIS_WORDS,
-        sum_line=sum_line(record.actions, record.unit),
+        sum_line=sum_line(record.actions, record.unit, record.remaining),
         groups=_groups(record),
         verdicts=_verdicts(record),
         gate_line=gate_line,
@@ -143,7 +143,8 @@ def behind_html(finding: Finding) -> Markup:
     if quantity is None:
         return Markup("")
     full = quantity_html(quantity)
-    if number_text(quantity.value, quantity.unit) not in finding.sentence:
+    said = {number_text(quantity.value, quantity.unit), f"{100 * quantity.value:.1f} %"}
+    if not any(number in finding.sentence for number in said):
         return full
     return Markup(re.sub(r"><b>.*</span> <abbr", "></span> <abbr", str(full)))  # our own markup
 

@@ -105,8 +105,13 @@ def _with_moves(context: Context, pilot: Pilot, most: float) -> Pilot:
 def _line(
     context: Context, work: Callable[[Context, Any], Any], most: float
 ) -> tuple[float, float]:
-    """Return the seconds of a search per call and per row, of few rows and of more."""
-    one, few, some = context.order[:1], context.order[:FEW], context.order[:SOME]
+    """Return the seconds of a search per call and per row, of few rows and of more.
+
+    One row alone is a rejected one: who is accepted does not move.
+    """
+    few, some = context.order[:FEW], context.order[:SOME]
+    rejected = some[~context.accepts(context.estimator, context.table.part(some))]
+    one = np.append(rejected, some)[:1]
     work(context, one)  # compiles what it needs
     base, second = _timed(partial(work, context, one)), _timed(partial(work, context, few))
     slope = max(0.0, second - base) / max(1, len(few) - 1)

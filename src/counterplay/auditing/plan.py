@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,19 +18,20 @@ import numpy as np
 import pandas as pd
 
 from counterplay.auditing.allotment import Allotment, allot
-from counterplay.auditing.clock import Clock, next_size
+from counterplay.auditing.clock import Clock, Limits, next_size
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.keys import hashed, section_keys
 from counterplay.auditing.pilot import measure
+from counterplay.auditing.progress import Progress, ProgressError, guarded, silent
 from counterplay.auditing.section import Pilot, Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
+from counterplay.auditing.workers import run_batches
 from counterplay.core.threads import one_thread
 from counterplay.core.validation import IntArray
-from counterplay.errors import CounterplayError, InvalidInputError, StoreError
+from counterplay.errors import CounterplayError, StoreError
 from counterplay.tables.cells import shown
 
-Progress = Callable[[str, int, int], None]
 STOPPED = "stopped: its time was over"
 
 
@@ -114,7 +115,7 @@ def run_plan(
     started = time.perf_counter() - spent
     chosen = _chosen(sections)
     with AuditStore(store) as kept:
-        run = _Running(context, chosen, kept, progress or _silent, started, float(time_budget))
+        run = _Running(context, chosen, kept, progress or silent, started, float(time_budget))
         with one_thread():  # sums must not depend on the number of workers
             return run.run(plan)
 
@@ -123,27 +124,6 @@ def _chosen(sections: Any) -> list[Section]:
     if sections is not None and all(not isinstance(s, str) for s in sections):
         return sorted(sections, key=lambda section: (section.order, section.name))
     return load_sections(sections)
-
-
-def _silent(text: str, done: int, total: int) -> None:
-    """Show nothing."""
-
-
-class ProgressError(InvalidInputError):
-    """The caller's own ``progress`` raised; the run stops, what is stored stays."""
-
-
-def _guarded(progress: Progress) -> Progress:
-    """Return the callback with its own errors named as such, so that no section is blamed."""
-
-    def told(text: str, done: int, total: int) -> None:
-        try:
-            progress(text, done, total)
-        except Exception as error:
-            kind = type(error).__name__
-            raise ProgressError(f"progress raised {kind}: {shown(error, 200)}") from error
-
-    return told
 
 
 class _Running:
@@ -159,7 +139,7 @@ class _Running:
         budget: float,
     ) -> None:
         self.context, self.sections, self.store = context, sections, store
-        self.progress, self.budget = _guarded(progress), budget
+        self.progress, self.budget = guarded(progress), budget
         self.clock = Clock(started, budget)
         self.results: dict[str, SectionResult] = {}
         self.failed: dict[str, str] = {}
@@ -279,9 +259,11 @@ class _Running:
         pending = np.array([i for i in range(n) if i not in done], dtype=np.int64)
         note, expected = "", 0.0 if self.pilot is None else stage.seconds(self.pilot, n)
         if len(pending) and not self.interrupted:
-            limit = self.clock.limit(name, allotted) if clock else np.inf
+            limits = Limits(np.inf, np.inf)
+            if clock:
+                limits = self.clock.limits(name, self.named, self.pilot, allotted)
             try:
-                note = self._batches(section, stage, pending, n, limit)
+                note = self._batches(section, stage, pending, n, limits)
             except KeyboardInterrupt:
                 self.interrupted, note = True, "interrupted"
         done = self.store.done(key, stage.name)
@@ -318,34 +300,57 @@ class _Running:
         return n
 
     def _batches(
-        self, section: Section, stage: Stage, pending: IntArray, n: int, limit: float
+        self, section: Section, stage: Stage, pending: IntArray, n: int, limits: Limits
     ) -> str:
         """Run what batches share, then batches, each stored; stop in time. Return why it stopped.
 
         The first stage of all has one batch whatever the time.
         """
-        first, took = not self.logs, 0.0
-        for step in () if stage.prepare is None else stage.prepare(self.context):
-            begun = time.perf_counter()
-            if begun + took > limit and not first:
-                return STOPPED
-            step()
-            took = time.perf_counter() - begun
-        size, workers, at = self._size(f"{section.name}.{stage.name}"), self.context.jobs, 0
-        took = 0.0
+        name, first = f"{section.name}.{stage.name}", not self.logs
+        if not self._prepared(stage, limits.least, first):
+            return STOPPED
+        size, workers, at = self._size(name), self.context.jobs, 0
+        least = min(stage.n_min, stage.n_want)
+        took = self._expected(stage, size) if np.isfinite(limits.least) else 0.0
+        wave = pending[:size]
         while at < len(pending):
-            begun = time.perf_counter()
-            size = next_size(size, took, limit - begun) if at or not first else size
+            begun, reached = time.perf_counter(), int(pending[at])
+            limit = limits.least if reached < least else limits.more
+            if at or not first:
+                # Below its least a stage is worth nothing: it stops when it cannot get there.
+                missing = begun + took * (least - reached) / len(wave) - limit
+                if at and reached < least and missing > 0:
+                    self.short[name] = missing
+                    return ""
+                size = next_size(size, took, limit - begun)
             if not size:
                 return STOPPED
             wave = pending[at : at + size * max(1, workers)]
             part = [wave[a : a + size] for a in range(0, len(wave), size)]
-            for items, records in zip(part, _run_batches(self.context, stage, part)):
+            for items, records in zip(part, run_batches(self.context, stage, part)):
                 self._keep(section, stage, items, records)
                 self.progress(f"{section.title} ({stage.name})", int(items[-1]) + 1, n)
             at += len(wave)
             took = time.perf_counter() - begun
         return ""
+
+    def _prepared(self, stage: Stage, limit: float, first: bool) -> bool:
+        """Run the fits that batches share; False if there is no time for them."""
+        steps = [] if stage.prepare is None else list(stage.prepare(self.context))
+        took = 0.0
+        for k, step in enumerate(steps):
+            begun = time.perf_counter()
+            if begun + took * (len(steps) - k) > limit and not first:
+                return False
+            step()
+            took = time.perf_counter() - begun
+        return True
+
+    def _expected(self, stage: Stage, size: int) -> float:
+        """Return the seconds of a batch at the pace so far; 0 without a pilot."""
+        if self.pilot is None:
+            return 0.0
+        return self.clock.pace * stage.seconds(self.pilot, min(size, stage.n_want))
 
     def _keep(self, section: Section, stage: Stage, items: Any, records: Any) -> None:
         found: dict[int, list[dict[str, Any]]] = {int(item): [] for item in items}
@@ -376,19 +381,3 @@ class _Caught:
             sentence = f"{type(error).__name__}: {shown(error, 200)}"
         self.run.failed[self.section.name] = sentence
         return True
-
-
-def _run_batches(context: Context, stage: Stage, batches: list[Any]) -> list[Any]:
-    """Return the records of some batches, on several workers if the context has them."""
-    if context.jobs == 1 or len(batches) == 1:
-        return [stage.run(context, items) for items in batches]
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=context.jobs)
-    return list(workers(delayed(_alone)(stage, context, items) for items in batches))
-
-
-def _alone(stage: Stage, context: Context, items: Any) -> Any:
-    """Run one batch in a worker, on one thread like everywhere."""
-    with one_thread():
-        return stage.run(context, items)

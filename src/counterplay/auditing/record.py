@@ -169,6 +169,12 @@ class AuditRecord(Record, frozen=True):
     making: Making = Making()
     content_sha256: Hash | Literal[""] = ""
 
+    @property
+    def remaining(self) -> Quantity | None:
+        """What decisions still cost after the advised cuts."""
+        found = (section.quantities.get("remaining_money") for section in self.sections)
+        return next((quantity for quantity in found if quantity is not None), None)
+
 
 def section_record(result: SectionResult) -> SectionRecord:
     """Return what a section said as plain data; whatever is not plain data is refused."""

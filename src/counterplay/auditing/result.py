@@ -110,11 +110,11 @@ class Audit(Report):
         lines += [f"  {k}. {f.sentence}" for k, f in enumerate(headlines(self.record), start=1)]
         lines.append("Do this next:")
         lines += [f"  - {action_line(action)}" for action in self.actions[:6]] or ["  - nothing"]
-        if line := sum_line(self.actions, self.record.unit):
+        if line := sum_line(self.actions, self.record.unit, self.record.remaining):
             lines.append(f"  {line}")
         lines += [f"gate {g.verdict}: {g.text} ({g.reason})" for g in self.gates]
         lines += [
-            f"{'FAILED' if s.failed else 'not looked at'}: {s.title}: {s.reason}"
+            f"{'FAILED' if s.failed else 'not looked at'}: {s.title} {s.reason}"
             for s in self.record.absent
         ]
         return "\n".join(lines)

@@ -87,7 +87,8 @@ def run(
     """Audit a model on a table; write audit.html, audit.json and the model to deploy instead."""
     from counterplay.auditing.api import check_sections, run_audit
     from counterplay.auditing.config import Config, read_seconds
-    from counterplay.auditing.inputs import read_inputs, with_run
+    from counterplay.auditing.inputs import read_inputs
+    from counterplay.auditing.settings import with_run
 
     names = None if sections is None else [s.strip() for s in sections.split(",") if s.strip()]
     check_sections(names)
@@ -167,8 +168,9 @@ def check(
     """Check the settings against the table; nothing is computed."""
     from counterplay.auditing.config import Config
     from counterplay.auditing.gates import parse_gate
-    from counterplay.auditing.inputs import check_moves, check_roles, read_rows
+    from counterplay.auditing.inputs import read_rows
     from counterplay.auditing.outcome import read_outcome
+    from counterplay.auditing.roles import check_moves, check_roles
 
     settings = Config.of(config)
     given = read_rows(data)

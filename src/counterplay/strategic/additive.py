@@ -181,7 +181,7 @@ def best_additive(score: AdditiveScore, moves: Moves, budgets: FloatArray) -> li
     """Return, per budget, bounds on the most that the score of each person can gain."""
     people = PeopleMenus(score, moves)
     who = np.arange(len(score.asked.frame))
-    return [people.best(who, float(budget)) for budget in budgets]
+    return people.best(who, budgets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,22 +229,32 @@ class PeopleMenus:
             picks.append(pick)
         return self._candidate(who, choices, low, high, picks, amount)
 
-    def best(self, who: IntArray, budget: float) -> Candidate:
-        """Return bounds on the most that people can gain within a budget."""
-        choices = self._choices(who, budget)
-        roof = budget * (1 + SLACK)
-        if choices.only_lines:
-            amount = fill_budget(
-                roof, choices.line_gain, choices.line_price, choices.room, self.power
-            )
-            gain = (amount * choices.line_gain).sum(axis=1)
-            return self._candidate(who, choices, gain, gain, [{} for _ in who], amount)
-        low, high = np.zeros(who.size), np.zeros(who.size)
-        amount, picks = np.zeros(choices.room.shape), []
+    def best(self, who: IntArray, budgets: FloatArray) -> list[Candidate]:
+        """Return, per budget, bounds on the most that people can gain within it."""
+        roofs = budgets * (1 + SLACK)
+        # Only linked columns have options that depend on the budget.
+        same = None if self.score.joint else self._choices(who, float(budgets.max()))
+        every = [same or self._choices(who, float(budget)) for budget in budgets]
+        if all(own.only_lines for own in every):
+            return [self._filled(who, own, float(roof)) for own, roof in zip(every, roofs)]
+        shape = (budgets.size, who.size)
+        low, high = np.zeros(shape), np.zeros(shape)
+        amount = np.zeros((*shape, every[0].room.shape[1]))
+        picks: list[list[dict[Any, Any]]] = [[] for _ in every]
         for i in range(who.size):
-            low[i], high[i], pick, amount[i] = _best_person(choices, i, roof)
-            picks.append(pick)
-        return self._candidate(who, choices, low, high, picks, amount)
+            for k, own in enumerate(every):
+                low[k, i], high[k, i], pick, amount[k, i] = _best_person(own, i, float(roofs[k]))
+                picks[k].append(pick)
+        return [
+            self._candidate(who, own, low[k], high[k], picks[k], amount[k])
+            for k, own in enumerate(every)
+        ]
+
+    def _filled(self, who: IntArray, choices: Choices, roof: float) -> Candidate:
+        """Return the gain of people who have nothing but lines."""
+        amount = fill_budget(roof, choices.line_gain, choices.line_price, choices.room, self.power)
+        gain = (amount * choices.line_gain).sum(axis=1)
+        return self._candidate(who, choices, gain, gain, [{} for _ in who], amount)
 
     def _candidate(
         self,

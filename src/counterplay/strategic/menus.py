@@ -9,7 +9,7 @@ Source: "Additive scores", see docs/theory/20-moves.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,6 +141,7 @@ class Menu:
     own: Any  # people's own values, for steps
     slope: float
     steps: IntArray | None  # useful steps of each person
+    ways: dict[float, tuple[FloatArray, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def empty(self) -> bool:
@@ -159,17 +160,25 @@ class Menu:
         prices, gains = self.prices[i, open_], self.gains[i, open_]
         if self.steps is None or not self.steps[i] or self.is_stair(i, power):
             return values, prices, gains
-        assert isinstance(self.block, NumberBlock)
-        x = float(self.own[i])
-        count = np.arange(1, min(int(self.steps[i]), MOST_OPTIONS) + 1)
-        reached = np.array([self.after(i, int(m)) for m in count])
-        ways = self.block.price(x, reached)
-        fine = np.isfinite(ways)
+        reached, ways, more = self._stepped(i)
         return (
-            values + reached[fine].tolist(),
-            np.concatenate((prices, ways[fine])),
-            np.concatenate((gains, (self.slope * (reached - x))[fine])),
+            values + reached.tolist(),
+            np.concatenate((prices, ways)),
+            np.concatenate((gains, more)),
         )
+
+    def _stepped(self, i: int) -> tuple[FloatArray, ...]:
+        """Return values, prices and gains of a person's steps: the same from the same value."""
+        assert isinstance(self.block, NumberBlock)
+        assert self.steps is not None
+        x = float(self.own[i])
+        if x not in self.ways:
+            count = np.arange(1, min(int(self.steps[i]), MOST_OPTIONS) + 1)
+            reached = np.array([self.after(i, int(m)) for m in count])
+            prices = self.block.price(x, reached)
+            fine = np.isfinite(prices)
+            self.ways[x] = reached[fine], prices[fine], (self.slope * (reached - x))[fine]
+        return self.ways[x]
 
     def after(self, i: int, count: int) -> float:
         """Return the value of a person after some steps in the direction that helps."""
@@ -253,6 +262,7 @@ class Choices:
     lines: list[Line]
     room: FloatArray  # (people, lines)
     power: float
+    last: dict[Any, Any] = field(default_factory=dict, repr=False)  # knapsacks of one person
 
     @property
     def only_lines(self) -> bool:
@@ -291,6 +301,16 @@ class Choices:
 
         Those in ``hidden`` are hidden, which is paid for elsewhere.
         """
+        key = (i, hidden, both)
+        if key not in self.last:
+            if self.last and next(iter(self.last))[0] != i:
+                self.last.clear()
+            self.last[key] = self._person(i, hidden, both)
+        person: PersonMenus = self.last[key]
+        return person
+
+    def _person(self, i: int, hidden: frozenset[Any], both: frozenset[Any]) -> PersonMenus:
+        """Make the knapsack of person i."""
         rows: list[tuple[Any, list[Any], FloatArray, FloatArray]] = []
         stairs: list[tuple[Menu, int, float, float, int]] = []
         for menu in self.menus:

@@ -181,7 +181,7 @@ class Worth:
         if self.known_share:
             when = f"{self.share:.0%} game at {budget:g}".replace("%", " %")
         else:
-            when = f"mean over 0, 25 and 100 % of people who game at {budget:g}"
+            when = f"mean of 0, 25 and 100 % of people gaming at {budget:g}"
         return self.gain(before, after, budget, self.share), when
 
     def _cut(self, offered: tuple[Variant, ...]) -> Action:
@@ -190,7 +190,6 @@ class Worth:
             name=HONEST, title=f"Move the cut to {self.cut_text(HONEST)}", gain=gain,
             scenario=when, scenarios=self._scenarios(AS_IS, HONEST), credit=1, effort=1,
             how="hardened.skops, variant cut" if offered else self._nothing(),
-            rows_needed=rows_needed(gain),
         )  # fmt: skip
 
     def _harden(self, offered: tuple[Variant, ...]) -> Action:
@@ -204,7 +203,7 @@ class Worth:
             name=HARDENED,
             title=f"Then put it at {self.cut_text(HARDENED)}, chosen for budgets 0 to {top:g}",
             gain=gain, scenario=when, scenarios=self._scenarios(HONEST, HARDENED), after=HONEST,
-            credit=2, effort=1, note=note, rows_needed=rows_needed(gain),
+            credit=2, effort=1, note=note,
             how="hardened.skops" if any(v.name == "hardened" for v in offered) else self._nothing(),
         )  # fmt: skip
 
@@ -213,7 +212,7 @@ class Worth:
         return Action(
             name=FIXED, title="Fit the model without the movable columns", gain=gain,
             scenario=when, scenarios=self._scenarios(HARDENED, FIXED), after=HARDENED,
-            instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
+            instead_of=(HONEST, HARDENED), effort=3,
             how="drop the columns and fit again",
         )  # fmt: skip
 
@@ -223,7 +222,7 @@ class Worth:
         return Action(
             name=STRATEGIC, title=f"Fit a linear rule for people who spend {budget:g}", gain=gain,
             scenario=when, scenarios=self._scenarios(HARDENED, STRATEGIC), after=HARDENED,
-            instead_of=(HONEST, HARDENED), effort=3, rows_needed=rows_needed(gain),
+            instead_of=(HONEST, HARDENED), effort=3,
             how="`counterplay.strategic.StrategicLinearClassifier` with the moves of the config",
         )  # fmt: skip
 
@@ -238,23 +237,15 @@ class Worth:
             return []
         name, part, _ = movers[0]
         calm, gamed = (self.rules.at(AS_IS, b) for b in (0, self.b))
-        most = int((gamed.sure & ~calm.sure & ~gamed.wanted).sum())
+        most = round(1000 * float((gamed.sure & ~calm.sure & ~gamed.wanted).mean()))
         return [
             Action(
                 name=f"verify {name}", title=f"Verify {name} before deciding",
                 how="a check by hand", effort=2,
-                note=f"{part:.0%} of movers change it; at most {most:,} false accepts among "
-                f"{len(self.rules.rows):,} rows; not measured.".replace("%", " %"),
+                note=f"{part:.0%} of movers change it. That avoids at most {most:,} false accepts "
+                "per 1,000 decisions; how many was not measured.".replace("%", " %"),
             )
         ]  # fmt: skip
-
-
-def rows_needed(gain: Quantity) -> int | None:
-    """Return the rows at which the gain could be told from zero; None if it can be, or never."""
-    if gain.low > 0 or gain.value <= 0:
-        return None
-    half = (gain.high - gain.low) / 2
-    return int(np.ceil(gain.n * (half / gain.value) ** 2))
 
 
 def chance_at(context: Context, cut: float) -> float | None:

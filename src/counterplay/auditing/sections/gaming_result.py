@@ -19,6 +19,7 @@ from counterplay.auditing.sections.gaming_people import group_table, movers_tabl
 from counterplay.auditing.sections.gaming_pictures import figures
 from counterplay.auditing.sections.gaming_rules import AS_IS, HARDENED, HONEST, Rules
 from counterplay.auditing.sections.honest import best_plain, plain_cost
+from counterplay.auditing.sections.honest_words import PLAIN
 from counterplay.core.validation import IntArray
 
 COLUMNS = (
@@ -293,7 +294,7 @@ class Words:
             "Costs of moves are those of the config.",
             "Everybody knows the rule and moves if acceptance is within the budget; outcomes stay "
             "as they are.",
-            *self.context.money_assumes,
+            *self.context.money_words,
         )
 
     def findings(self, movers: list[tuple[str, float, str]]) -> list[Finding]:
@@ -317,12 +318,20 @@ class Words:
         sentence = (
             f"With the cut at {cut} it costs {new.money}; accuracy goes from "
             f"{old.accuracy.value:.3f} to {new.accuracy.value:.3f}, and {before:,} false accepts "
-            f"per 1,000 become {after:,}."
+            f"per 1,000 become {after:,}. {self._beside_plain()}"
         )
         return Finding(
             name="honest_cut", sentence=sentence, severity="high" if gain.low > 0 else "low",
             quantity=new.money, headline=2, table="Decisions by rule and effort",
         )  # fmt: skip
+
+    def _beside_plain(self) -> str:
+        """Say what the best rule saves against the best plain one."""
+        most, rule = self.worth.over_plain, self.worth.plain_rule
+        verb = "accepting" if rule == PLAIN[0] else "rejecting"
+        if most.low > 0:
+            return f"Against {verb} everybody the best cut saves {most}."
+        return f"That is no better than {verb} everybody (difference {most})."
 
     def _gamed(self, rule: str, movers: list[tuple[str, float, str]]) -> Finding:
         calm, gamed = self.at(rule, 0.0), self.at(rule, self.budget)

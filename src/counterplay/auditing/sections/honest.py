@@ -215,7 +215,7 @@ def _result(
                 rows=rows, values=plain_cost(context, rule, rows), scale=1000.0
             ),
         },
-        assumptions=context.money_assumes,
+        assumptions=context.money_words,
         accuracy=accuracy,
         auc=ranking,
         money=money,

@@ -168,14 +168,7 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
         if not table:
             text = f"There is {USELESS}: blocks need at least 20 rows each."
         else:
-            top = max(table, key=lambda e: e.accuracy(t).value)
-            text = (
-                f"There is {USELESS}: with {top.blocks} blocks {top.accuracy(t).value:.1%} of "
-                f"decisions are right and stay right whatever {t} rows are added; the rule "
-                f"'{planted.plain[0]}' cannot be moved at all and the larger class has "
-                f"{larger.value:.1%}."
-                + (" Every block says the same to everybody." if _constant(top) else "")
-            ).replace("%", " %")
+            text = f"There is {USELESS}: {_useless(planted, larger)}."
         return [*found, Finding(name="no_certificate", sentence=text, severity="medium")]
     recalls = [best.recall(t, side) for side in (True, False)]
     parts = " and ".join(
@@ -189,6 +182,28 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
     ).replace("%", " %")
     quantity = best.accuracy(t)
     return [*found, Finding(name="certificate", sentence=text, severity="good", quantity=quantity)]
+
+
+def _useless(planted: Planted, larger: Quantity) -> str:
+    """Say what the best ensemble promises, in money where errors have prices."""
+    t, rule = planted.declared, planted.plain[0]
+    if planted.context.priced and planted.gain is not None:
+        top = next(e for e in planted.of_rows if e.blocks == planted.gain[0])
+        text = (
+            f"with {top.blocks} blocks {top.accuracy(t).value:.1%} of decisions are right whatever "
+            f"{t} rows are added and the others cost up to {_money(planted, top, t)} "
+            f"{planted.context.money_unit}; the rule '{rule}' costs {planted.plain[1]} and cannot "
+            "be moved at all"
+        )
+    else:
+        top = max(planted.of_rows, key=lambda e: e.accuracy(t).value)
+        text = (
+            f"with {top.blocks} blocks {top.accuracy(t).value:.1%} of decisions are right and stay "
+            f"right whatever {t} rows are added; the rule '{rule}' cannot be moved at all and the "
+            f"larger class has {larger.value:.1%}"
+        )
+    text += "; every block says the same to everybody" if _constant(top) else ""
+    return text.replace("%", " %")
 
 
 def _constant(found: Certified) -> bool:
@@ -241,9 +256,10 @@ def _actions(planted: Planted) -> list[Action]:
         ]  # fmt: skip
     return [
         Action(
-            name="block ensemble", title="Block ensemble against planted rows: none is useful",
-            how="more rows, or restrict who may add outcomes", effort=3,
-            note="Set [columns] source to count accounts instead of rows.",
+            name="block ensemble", title="Restrict who may add rows with outcomes",
+            how="a rule on who may report; set `[columns] source` to count accounts instead of "
+            "rows", effort=3,
+            note="No block ensemble is useful against planted rows at this size.",
         )
     ]  # fmt: skip
 

@@ -212,6 +212,15 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
                 at_most("27.09", f"{who}: the gains of both cuts add up to the total difference.",
                         abs(total - parts), 1e-9)
             )  # fmt: skip
+        if row["part"] == "cross" and row["data"] == "german_credit":
+            verdicts.append(
+                at_least("27.09", f"{who}: what the model as it is costs more than rejecting all.",
+                         row["as_is b=0 money"] - row["best_plain_money"], 0.0)
+            )  # fmt: skip
+            verdicts.append(
+                at_least("27.09", f"{who}: lower end of the gain of the cut if nobody games.",
+                         row["gain honest calm low"], 0.0)
+            )  # fmt: skip
         if row["part"] == "cross" and row["data"] == "heloc":
             verdicts.append(
                 at_least("27.10", f"{who}: no rule beats rejecting all, and no file is offered.",

@@ -1,0 +1,51 @@
+"""Whether the config fits the table: roles, moves and costs name columns that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from counterplay.auditing.config import Config
+from counterplay.errors import InvalidInputError
+from counterplay.tables.cells import nearest, shown
+
+
+def check_roles(config: Config, frame: pd.DataFrame) -> None:
+    """Refuse roles, moves and costs on columns that are not there."""
+    known = [str(column) for column in frame.columns]
+    for key, names in config.columns.named().items():
+        for name in names:
+            if name not in known:
+                raise InvalidInputError(f"[columns] {key} names no column{_near(name, known)}.")
+    for name in config.movable:
+        where = f"[movable.{name[:60]}]"
+        if name not in known:
+            raise InvalidInputError(f"{where} names no column{_near(name, known)}.")
+        if name == config.data.label:
+            raise InvalidInputError(f"{where} is the outcome: nobody can move it.")
+        if name in config.columns.text:
+            raise InvalidInputError(f"{where} is free text: moves are for numbers and categories.")
+        if name in (*config.columns.fixed, *config.columns.id):
+            raise InvalidInputError(f"{where} is fixed or an id in [columns]: it is one or other.")
+    for key in ("false_accept", "false_reject"):
+        cost = getattr(config.costs, key)
+        if isinstance(cost, str) and cost not in known:
+            raise InvalidInputError(
+                f"[costs] {key} = {shown(cost, 60)} is no number and names no "
+                f"column{_near(cost, known)}."
+            )
+
+
+def check_moves(config: Config, frame: pd.DataFrame) -> None:
+    """Read the moves once, so that a mistake in them is told before the run."""
+    if config.movable:
+        from counterplay.strategic import Moves
+
+        Moves.from_toml(
+            config.moves_content(), reference=frame, codes=config.data.special_codes or None
+        )
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    return nearest(name[:200], known).replace("'", "")
