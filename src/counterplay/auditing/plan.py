@@ -26,7 +26,7 @@ from counterplay.auditing.pilot import measure
 from counterplay.auditing.progress import Progress, ProgressError, guarded, silent
 from counterplay.auditing.section import Pilot, Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
-from counterplay.auditing.workers import run_batches
+from counterplay.auditing.workers import run_batches, workers_of
 from counterplay.core.threads import one_thread
 from counterplay.core.validation import IntArray
 from counterplay.errors import CounterplayError, StoreError
@@ -309,7 +309,7 @@ class _Running:
         name, first = f"{section.name}.{stage.name}", not self.logs
         if not self._prepared(stage, limits.least, first):
             return STOPPED
-        size, workers, at = self._size(name), self.context.jobs, 0
+        size, workers, at = self._size(name), workers_of(self.context), 0
         least = min(stage.n_min, stage.n_want)
         took = self._expected(stage, size) if np.isfinite(limits.least) else 0.0
         wave = pending[:size]
@@ -325,7 +325,7 @@ class _Running:
                 size = next_size(size, took, limit - begun)
             if not size:
                 return STOPPED
-            wave = pending[at : at + size * max(1, workers)]
+            wave = pending[at : at + size * workers]
             part = [wave[a : a + size] for a in range(0, len(wave), size)]
             for items, records in zip(part, run_batches(self.context, stage, part)):
                 self._keep(section, stage, items, records)
