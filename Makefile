@@ -35,7 +35,7 @@ demo: $(VENV)/base ## run the quick studies of all areas and write build/report.
 	$(BIN)/counterplay audit demo -o build/audit.html
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
-test: $(VENV)/dev lint ## lint, then run all tests, doctests and examples; builds the site, too
+test: $(VENV)/dev ## all tests, doctests and examples; what lint checks and the site, too
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims
 
 coverage: $(VENV)/dev ## the same tests, slower, with a table of lines that none of them runs

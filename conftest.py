@@ -29,6 +29,11 @@ if find_spec("hypothesis") is not None:
     settings.load_profile("counterplay")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long in one piece, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def ordinary_floats() -> None:
     """Undo what another library may have done to the processor's floating-point mode."""

@@ -102,6 +102,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_g2_strict_build_has_every_page(site: Path) -> None:
     for uri in (*pages.generated(), "index.md", "getting-started.md", "speed.md", "studies.md"):
         folder = uri.removesuffix(".md").removesuffix("index")
@@ -123,6 +124,7 @@ class Resources(HTMLParser):
             self.found.append(values.get("href") or "")
 
 
+@pytest.mark.long
 def test_pages_load_nothing_from_the_network(site: Path) -> None:
     for path in site.rglob("*.html"):
         parser = Resources()
@@ -133,6 +135,7 @@ def test_pages_load_nothing_from_the_network(site: Path) -> None:
         assert "fonts.googleapis" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
     index = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
     for name in ("Dataset", "fetch", "list_datasets", "load"):
@@ -251,6 +254,7 @@ def test_a_source_is_named_by_its_heading() -> None:
     assert link == "[Setting (chapter 2)](theory/02-strategic-finite.md#setting)"
 
 
+@pytest.mark.long
 def test_every_formula_is_typeset(site: Path) -> None:
     """What is left of TeX outside of formulas and code would be shown to the reader as it is."""
     formulas = 0
@@ -266,6 +270,7 @@ def test_every_formula_is_typeset(site: Path) -> None:
     assert formulas > 1000
 
 
+@pytest.mark.long
 def test_the_site_has_what_typesets_formulas(site: Path) -> None:
     folder = site / "assets" / "katex"
     style = (folder / "katex.min.css").read_text(encoding="utf-8")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.datasets import load_digits
 
 from counterplay.errors import InvalidInputError
 from counterplay.invariance import check_symmetry, groups
-from counterplay.invariance.lab import tic_tac_toe_endgames
+from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.lab import CoordinatePermutationGroup, tic_tac_toe_endgames
 from counterplay.invariance.label_test import label_test
 from counterplay.invariance.matched_neighbours import geometry, landing, match, one_per_cluster
 from counterplay.invariance.symmetry import read_question
@@ -45,9 +47,11 @@ def test_digits_upside_down_half_turn_mirror_and_quarter_turns() -> None:
         [lambda A, k=k: np.rot90(A.reshape(-1, 8, 8), k, (1, 2)).reshape(len(A), 64)
          for k in (0, 1, 3)], 64, is_group=False,
     )  # fmt: skip
-    test = asked(X, y, quarter)
-    assert test.n_tuples == 0
-    assert not test.testable
+    places = np.arange(64)
+    transposed = CoordinatePermutationGroup([places, places.reshape(8, 8).T.ravel()])
+    for test in (asked(X, y, quarter), asked(X, y, transposed)):
+        assert test.n_tuples == 0
+        assert not test.testable
 
 
 @pytest.mark.claim("22.02")
@@ -194,6 +198,22 @@ def test_sentences_for_questions_without_an_answer() -> None:
     assert (few.p_value, few.eta_low, few.eta_high) == (1.0, 0.0, 1.0)
     with pytest.raises(InvalidInputError, match="Use method='neighbours'"):
         check_symmetry(X, y, UPSIDE_DOWN, method="residual")
+    with pytest.raises(ShapeError, match="quarter turns need square images, got shape"):
+        groups.image_rotations((3, 4))
+    with pytest.raises(ShapeError, match="rows of 64 numbers"):
+        check_symmetry(X[:, :3], y, UPSIDE_DOWN)
+
+
+def test_missing_values_move_with_their_row_or_are_named() -> None:
+    frame = pd.DataFrame(*invariant_table(np.random.default_rng(0), 300)[:1], columns=["a", "b"])
+    y = (frame.sum(axis=1) > 0).to_numpy()
+    frame.iloc[3, 1] = np.nan
+    assert check_symmetry(frame, y, swap(2, 0, 1), random_state=0).p_value > 0.05
+    with pytest.raises(InvalidInputError, match=r"column 'b' of X has 1 missing .* impute or drop"):
+        check_symmetry(frame, y, groups.plane_rotations(4))
+    wide = sparse.csr_array((400, 200_000))
+    with pytest.raises(InvalidInputError, match=r"needs dense rows: X.toarray\(\), or use column"):
+        check_symmetry(wide, np.arange(400) % 2, groups.sequence_reversal(200_000))
 
 
 def test_sign_test_and_bounds_by_hand() -> None:

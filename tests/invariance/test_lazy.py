@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 from sklearn.neighbors import KNeighborsClassifier
@@ -21,6 +22,7 @@ from counterplay.invariance import (
     CanonicalClassifier,
     Canonicalizer,
     ErmInvClassifier,
+    OrbitMeanRegressor,
     OrbitVoteClassifier,
     augmented_blocks,
     augmented_sample,
@@ -120,6 +122,25 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return np.repeat(self.classes_[0], len(X))
 
 
+class Streamed(Recorder):
+    """Takes its rows block by block."""
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        return self.fit(X, y if classes is None else classes)
+
+
+class RecordedNumbers(RegressorMixin, BaseEstimator):
+    """The same for numbers."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen_ = [(X.dtype, X.shape[1:])]
+        return self
+
+    def predict(self, X):
+        self.seen_.append((X.dtype, X.shape[1:]))
+        return np.zeros(len(X))
+
+
 @pytest.mark.claim("22.26")
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("shape", [(9,), (3, 3, 1)])
@@ -133,6 +154,16 @@ def test_types_and_axes_reach_the_base(dtype: str, shape: tuple[int, ...]) -> No
         model = wrapper(Recorder(), group).fit(X, y)
         model.predict(X[::-1] + 1)
         assert set(model.estimator_.seen_) == {(np.dtype(dtype), shape)}, wrapper
+    for kind in (AugmentedRegressor, OrbitMeanRegressor):
+        model = kind(RecordedNumbers(), group).fit(X, y.astype(float))
+        model.predict(X[::-1] + 1)
+        assert set(model.estimator_.seen_) == {(np.dtype(dtype), shape)}, kind
+    for more in ({"blocks": "always"}, {"max_bytes": 3 * X.nbytes}):  # streamed; some copies
+        base = Streamed() if "blocks" in more else Recorder()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            model = AugmentedClassifier(base, group, **more).fit(X, y)
+        assert set(model.estimator_.seen_) == {(np.dtype(dtype), shape)}, more
     given = Canonicalizer(group).fit(X).transform(X)
     assert (given.dtype, given.shape) == (X.dtype, X.shape)
     flipped = AugmentedClassifier(Recorder(), groups.sign_flips(9)).fit(X, y)

@@ -138,7 +138,7 @@ def test_racing_changes_fits_and_not_the_choice(seed: int) -> None:
 @pytest.mark.claim("22.29")
 def test_one_and_two_processes_give_the_same_advice() -> None:
     rows, won, _, _ = boards(120)
-    with parallel_config(backend="threading"):  # processes take long to start on a busy machine
+    with parallel_config(backend="multiprocessing"):  # processes that start at once
         one, two = (
             symmetry_advisor(TREE, rows, won, groups.d4((3, 3)), candidates=["vote", "augment"],
                              check=False, n_boot=20, n_jobs=n, random_state=3)
@@ -215,6 +215,18 @@ def test_shares_scorers_weights_regressors_and_sparse_rows() -> None:
     found = symmetry_advisor(LogisticRegression(), thin, y, swap(3, 0, 1), future="transformed",
                              random_state=0, **few)  # fmt: skip
     assert set(found.to_frame()["candidate"]) == set(dense.to_frame()["candidate"])
+
+
+def test_what_the_race_hid_from_the_verdict_is_said() -> None:
+    """A tree loses to the kernel at once, and is compared with its copies on two folds only."""
+    rows, won, _, _ = boards(200, 1)
+    names = ["augment", "kernel", "kernel, no symmetry", "kernel, augmented"]
+    advice = symmetry_advisor(TREE, rows, won, groups.d4((3, 3)), candidates=names, check=False,
+                              n_boot=2, random_state=0)  # fmt: skip
+    seen = advice.to_frame().set_index("candidate")["seen"]
+    assert seen["plain"] < 1
+    assert advice.verdict == "no difference"
+    assert f"lost the race and saw {seen['plain']:.0%} of the rows" in advice.reason
 
 
 def test_few_orbits_are_said() -> None:

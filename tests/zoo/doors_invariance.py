@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from counterplay.invariance import (
@@ -27,6 +28,8 @@ from counterplay.invariance.lab import check_sample_invariant
 
 STUMP = DecisionTreeRegressor(max_depth=2, random_state=0)
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+STREAM = SGDClassifier(loss="log_loss", random_state=0)
+NUMBERS = SGDRegressor(random_state=0)
 REVERSAL = groups.sequence_reversal
 
 
@@ -49,6 +52,12 @@ DOORS = {
     "AugmentedClassifier": lambda X, y: _asked(AugmentedClassifier(TREE, REVERSAL), X, y),
     "AugmentedClassifier:sets": lambda X, y: _asked(
         AugmentedClassifier(TREE, groups.set_permutations, n_images=3), X, y
+    ),
+    "AugmentedClassifier:blocks": lambda X, y: _asked(
+        AugmentedClassifier(STREAM, REVERSAL, blocks="always", random_state=0), X, y
+    ),
+    "AugmentedClassifier:some": lambda X, y: _asked(
+        AugmentedClassifier(TREE, REVERSAL, max_bytes=1, random_state=0), X, y
     ),
     "ErmInvClassifier": lambda X, y: _asked(
         ErmInvClassifier(TREE, REVERSAL, on_conflict="majority"), X, y
@@ -76,6 +85,9 @@ DOORS = {
         SymmetryRegressor(STUMP, REVERSAL, candidates=["vote", "smallest"], n_splits=2), X, y
     ),
     "AugmentedRegressor": lambda X, y: _numbers(AugmentedRegressor(STUMP, REVERSAL), X, y),
+    "AugmentedRegressor:blocks": lambda X, y: _numbers(
+        AugmentedRegressor(NUMBERS, REVERSAL, blocks="always", random_state=0), X, y
+    ),
     "OrbitMeanRegressor": lambda X, y: _numbers(OrbitMeanRegressor(STUMP, REVERSAL), X, y),
     "OrbitFeatures": lambda X, y: OrbitFeatures(REVERSAL, 4).fit(X).transform(X),
     "Canonicalizer": lambda X, y: Canonicalizer(REVERSAL).fit(X).transform(X),

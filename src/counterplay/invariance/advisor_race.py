@@ -19,14 +19,51 @@ from scipy import sparse, stats
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from counterplay.core.progress import track
-from counterplay.core.validation import FloatArray, IntArray
+from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.advisor_families import FAMILIES, Maker
 from counterplay.invariance.images import Rows, augmented_sample
 from counterplay.invariance.random_images import random_images
 
-Loss = Callable[[Any, Any, Any], FloatArray]  # model, rows in their form, labels
 Fold = tuple[IntArray, IntArray]
+
+
+@dataclass(frozen=True)
+class RowLoss:
+    """Loss of every row; an object rather than a closure, so that processes can share it."""
+
+    kind: str
+    own: Callable[[Any, Any], Any] | None = None
+
+    def __call__(self, model: Any, given: Any, y: Any) -> FloatArray:
+        """Loss of a fitted model on rows in their form, one number each."""
+        if self.kind == "log_loss":
+            chances = np.asarray(model.predict_proba(given), dtype=np.float64)
+            place = np.searchsorted(model.classes_, y)
+            place = np.minimum(place, chances.shape[1] - 1)
+            hit = np.where(model.classes_[place] == y, chances[np.arange(len(y)), place], 0.0)
+            return np.asarray(-np.log(np.maximum(hit, 1e-15)))
+        answers = np.asarray(model.predict(given))
+        if self.own is not None:
+            losses = np.asarray(self.own(y, answers), dtype=np.float64)
+            if losses.shape != (len(y),) or not np.isfinite(losses).all():
+                raise InvalidInputError(
+                    f"scoring must give one finite loss per row, got shape {losses.shape}"
+                )
+            return losses
+        if self.kind == "squared error":
+            return np.asarray((answers - y) ** 2, dtype=np.float64)
+        return np.asarray(answers != y, dtype=np.float64)
+
+
+def row_loss(scoring: Any, regression: bool) -> tuple[RowLoss, str]:
+    """Loss per row for ``scoring``, and its name."""
+    if callable(scoring):
+        return RowLoss("own", scoring), "loss"
+    names = ("error", "neg_mean_squared_error") if regression else ("error", "log_loss")
+    check_choice(scoring, "scoring", names)
+    kind = "squared error" if regression else str(scoring)
+    return RowLoss(kind), kind.replace("_", " ")
 
 
 @dataclass
@@ -38,7 +75,7 @@ class Race:
     y: Any
     weights: FloatArray | None
     orbits: IntArray
-    loss: Loss
+    loss: RowLoss
     future: float  # share of future rows that are transformed
     candidates: tuple[str, ...]
     level: float | None

@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
+from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import AssumptionWarning, InvalidInputError
 from counterplay.invariance.images import Rows
@@ -28,9 +29,25 @@ Blocks = Literal["auto", "always", "never"]
 class AugmentingPredictor(OrbitPredictor):
     """Fits its estimator on copies; shared by the augmenting classifier and regressor."""
 
-    blocks: Blocks
-    epochs: int
-    max_bytes: int
+    def __init__(
+        self,
+        estimator: Any,
+        group: Any = None,
+        weighting: Literal["copies", "points"] = "copies",
+        n_images: int = 8,
+        random_state: RandomState = None,
+        blocks: Blocks = "auto",
+        epochs: int = 1,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.estimator = estimator
+        self.group = group
+        self.weighting = weighting
+        self.n_images = n_images
+        self.random_state = random_state
+        self.blocks = blocks
+        self.epochs = epochs
+        self.max_bytes = max_bytes
 
     def _fit_augmented(self, rows: Rows, codes: Any, weights: FloatArray | None) -> int:
         """Fit on copies, as many at once as memory allows; how many different ones were used."""

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice
 from counterplay.core.votes import plurality
-from counterplay.invariance.augmenting import MAX_BYTES, AugmentingPredictor, Blocks
+from counterplay.invariance.augmenting import AugmentingPredictor
 from counterplay.invariance.images import Rows, orbit_keys, stacked, voting_images
 from counterplay.invariance.model import resolve_conflicts
 from counterplay.invariance.orbit_classifier import OrbitClassifier, has_proba
@@ -182,26 +182,6 @@ class AugmentedClassifier(OrbitClassifier, AugmentingPredictor):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        group: Any = None,
-        weighting: Literal["copies", "points"] = "copies",
-        n_images: int = 8,
-        random_state: RandomState = None,
-        blocks: Blocks = "auto",
-        epochs: int = 1,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        self.estimator = estimator
-        self.group = group
-        self.weighting = weighting
-        self.n_images = n_images
-        self.random_state = random_state
-        self.blocks = blocks
-        self.epochs = epochs
-        self.max_bytes = max_bytes
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedClassifier:
         """Fit on the augmented sample; every copy has the weight of its row."""
         rows, codes, _, weights = self._start(X, y, sample_weight)
@@ -222,16 +202,17 @@ class OrbitVoteClassifier(OrbitClassifier):
         "soft" averages probabilities where there are any, "hard" counts votes (first class on
         ties).
     n_images:
-        For groups too large to list: number of random images besides the canonical member of the
-        orbit.
+        For groups too large to list: number of random members of the orbit, the same for all its
+        points.
     random_state:
         Seed of the images; a generator is asked for a seed once, in ``fit``.
 
     Notes
     -----
     The predictor is constant on orbits, whatever the base classifier does, if ``group`` is a group
-    (functions that are none have no orbits). For groups too large to list the vote is taken over a
-    few images of the orbit, the same for all its members: constant, but not the average over all.
+    (functions that are none have no orbits). For groups too large to list the vote is taken over
+    ``n_images`` members of the orbit, the same for all its points: constant for every ``n_images``,
+    and over the draw of the members an unbiased mean of the average over the whole orbit.
 
     Examples
     --------

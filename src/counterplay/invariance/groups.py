@@ -2,44 +2,44 @@
 
 All of them are exact: values move to other places or change sign, nothing is interpolated, so
 "same orbit" is decided without tolerance. A rotation by 30 degrees is not in this list, because
-it is not invertible on a grid of pixels. Source: docs/theory/11-invariance.md, "Conventions".
+it is not invertible on a grid of pixels. Images are in ``image_groups.py``, your own functions in
+``callable_group.py``. Source: docs/theory/11-invariance.md, "Conventions".
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, TypeVar, overload
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
-from counterplay.core.validation import (
-    FloatArray,
-    array_fault,
-    check_choice,
-    check_int,
-    check_size,
-    shorten,
-)
-from counterplay.errors import InvalidInputError
-from counterplay.invariance.errors import (
-    IdentityMissingError,
-    InfiniteOrbitError,
-    NotAGroupError,
-    ShapeError,
-)
+from counterplay.core.validation import check_int, check_size, shorten
+from counterplay.invariance.callable_group import from_callables
+from counterplay.invariance.errors import ShapeError
 from counterplay.invariance.graph_relabelling import GraphRelabelling
-from counterplay.invariance.motions import PlaneMotions, TurnedImages
+from counterplay.invariance.image_groups import (
+    colour_permutations,
+    d4,
+    image_flips,
+    image_jitter,
+    image_rotations,
+    image_shifts,
+    image_turns,
+)
+from counterplay.invariance.motions import PlaneMotions
 from counterplay.invariance.named_columns import ColumnsByName
-from counterplay.invariance.permutation_groups import CoordinatePermutationGroup
+from counterplay.invariance.permutation_groups import (
+    MOST_COORDINATES,
+    CoordinatePermutationGroup,
+    check_listable,
+    of_kind,
+)
 from counterplay.invariance.symmetric_group import SymmetricGroup
-from counterplay.invariance.transformations import TransformationSet
 from counterplay.invariance.validity import ValidityReport, check_validity
-from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup, VectorGroup
+from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup
 
 __all__ = [
     "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
@@ -48,155 +48,6 @@ __all__ = [
     "reverse_complement",
     "sequence_reversal", "set_permutations", "sign_flips",
 ]  # fmt: skip
-
-_Group = TypeVar("_Group", bound=TransformationSet)
-_MOST_COORDINATES = 1 << 22  # of one point: an image of 2048 x 2048
-
-
-@checked
-def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutationGroup:
-    """Rotations of square images by multiples of 90 degrees (or of 180: ``angles=2``).
-
-    Parameters
-    ----------
-    shape:
-        (height, width) or (height, width, channels) of one image; rows of X are flattened images.
-    angles:
-        4 for quarter turns, 2 for half turns, 1 for none.
-
-    Examples
-    --------
-    >>> image_rotations((8, 8)).order
-    4
-    """
-    check_choice(angles, "angles", (1, 2, 4))
-    index = _index_image(shape)
-    if angles == 4 and index.shape[0] != index.shape[1]:
-        raise ShapeError(
-            f"quarter turns need square images, got shape {shorten(tuple(shape), 80)}; use angles=2"
-        )
-    return _of_kind(
-        CoordinatePermutationGroup(
-            np.array([np.rot90(index, k * 4 // angles).reshape(-1) for k in range(angles)])
-        ),
-        "image",
-    )
-
-
-@checked
-def image_flips(
-    shape: Sequence[int], axes: Sequence[str] = ("horizontal", "vertical")
-) -> CoordinatePermutationGroup:
-    """Mirror images: left-right ("horizontal"), upside-down ("vertical"), or both.
-
-    Examples
-    --------
-    >>> image_flips((2, 3)).order, image_flips((2, 3), axes=["horizontal"]).order
-    (4, 2)
-    """
-    index = _index_image(shape)
-    generators = [index.reshape(-1)]
-    for axis in axes:
-        check_choice(axis, "axes", ("horizontal", "vertical"))
-        generators.append(np.flip(index, 1 if axis == "horizontal" else 0).reshape(-1))
-    return _of_kind(CoordinatePermutationGroup.closure(generators), "image")
-
-
-@checked
-def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
-    """All eight symmetries of the square: quarter turns and mirror images.
-
-    Examples
-    --------
-    >>> d4((3, 3)).order
-    8
-    """
-    index = _index_image(shape)
-    if index.shape[0] != index.shape[1]:
-        raise ShapeError(f"d4 needs square images, got shape {shorten(tuple(shape), 80)}")
-    turns = [np.rot90(index, k) for k in range(4)]
-    both = turns + [np.flip(turn, 1) for turn in turns]
-    return _of_kind(
-        CoordinatePermutationGroup(np.array([turn.reshape(-1) for turn in both])), "image"
-    )
-
-
-@checked
-def image_shifts(
-    shape: Sequence[int], steps: tuple[int, int] = (1, 1)
-) -> CoordinatePermutationGroup:
-    """Shifts of images with wrap-around, by multiples of ``steps`` pixels (rows, columns).
-
-    A step of 0 means no shift along that axis.
-
-    Examples
-    --------
-    >>> image_shifts((4, 4), steps=(0, 2)).order
-    2
-    """
-    index = _index_image(shape)
-    generators = [index.reshape(-1)]
-    if np.shape(steps) != (2,):
-        raise ShapeError(f"steps must be two numbers (rows, columns), got {shorten(steps, 80)}")
-    for axis, step in enumerate(steps):
-        if check_int(step, "steps", low=0) > 0:
-            generators.append(np.roll(index, step, axis=axis).reshape(-1))
-    return _of_kind(CoordinatePermutationGroup.closure(generators), "image")
-
-
-@checked
-def image_jitter(shape: Sequence[int], diagonal: bool = False, pixels: int = 1) -> CallableGroup:
-    """Shifts by one pixel (or ``pixels``) without wrap-around, and the identity: not a group.
-
-    Pixels that leave the image are lost, so there are no orbits to look up. Use it as ``jitter`` of
-    :class:`~counterplay.invariance.OrbitKernelClassifier`, or to augment.
-
-    Examples
-    --------
-    >>> image_jitter((8, 8)).order, image_jitter((8, 8), diagonal=True).order
-    (5, 9)
-    """
-    index = _index_image(shape)
-    far = check_int(pixels, "pixels", low=1, high=max(index.shape[:2]))
-    steps = [(0, 0), (far, 0), (-far, 0), (0, far), (0, -far)]
-    if diagonal:
-        steps += [(a, b) for a in (far, -far) for b in (far, -far)]
-    moves = [partial(_shift_images, shape=index.shape, step=step) for step in steps]
-    return _of_kind(CallableGroup(moves, index.size, is_group=False), "image")
-
-
-def _shift_images(X: NDArray[Any], shape: tuple[int, ...], step: tuple[int, int]) -> NDArray[Any]:
-    images = X.reshape(len(X), *shape)
-    far = max(abs(step[0]), abs(step[1]), 1)
-    room = [(0, 0), (far, far), (far, far)] + [(0, 0)] * (len(shape) - 2)
-    wide = np.pad(images, room)
-    a, b = far + step[0], far + step[1]
-    moved: NDArray[Any] = wide[:, a : a + shape[0], b : b + shape[1]].reshape(X.shape)
-    return moved
-
-
-@checked
-def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
-    """All permutations of the channels of images (height, width, channels).
-
-    Examples
-    --------
-    >>> colour_permutations((4, 4, 3)).order
-    6
-    """
-    if len(tuple(shape)) != 3:
-        raise ShapeError(
-            f"shape must be (height, width, channels), got {shorten(tuple(shape), 80)}"
-        )
-    index = _index_image(shape)
-    _check_listable(index.shape[2], "channels")
-    orders = itertools.permutations(range(index.shape[2]))
-    return _of_kind(
-        CoordinatePermutationGroup(
-            np.array([index[:, :, list(order)].reshape(-1) for order in orders])
-        ),
-        "image",
-    )
 
 
 @checked
@@ -209,7 +60,7 @@ def sequence_reversal(length: int, channels: int = 1) -> CoordinatePermutationGr
     array([[3., 2., 1.]])
     """
     index = _index_sequence(length, channels)
-    return _of_kind(
+    return of_kind(
         CoordinatePermutationGroup(np.array([index.reshape(-1), index[::-1].reshape(-1)])),
         "sequence",
     )
@@ -226,7 +77,7 @@ def cyclic_shifts(length: int, step: int = 1, channels: int = 1) -> CoordinatePe
     """
     index = _index_sequence(length, channels)
     gen = np.roll(index, check_int(step, "step", low=1), axis=0)
-    return _of_kind(CoordinatePermutationGroup.closure(np.array([gen.reshape(-1)])), "sequence")
+    return of_kind(CoordinatePermutationGroup.closure(np.array([gen.reshape(-1)])), "sequence")
 
 
 @checked
@@ -242,7 +93,7 @@ def reverse_complement(length: int) -> CoordinatePermutationGroup:
     """
     index = _index_sequence(length, 4)
     both = np.array([index.reshape(-1), index[::-1, ::-1].reshape(-1)])
-    return _of_kind(CoordinatePermutationGroup(both), "sequence")
+    return of_kind(CoordinatePermutationGroup(both), "sequence")
 
 
 @overload
@@ -286,12 +137,12 @@ def column_permutations(
         if n_features is not None or blocks is not None:
             raise ShapeError("give columns by name, or n_features and blocks by number, not both")
         return ColumnsByName.of(columns)
-    p = check_int(n_features, "n_features", low=1, high=_MOST_COORDINATES)
+    p = check_int(n_features, "n_features", low=1, high=MOST_COORDINATES)
     parts = [[j] for j in range(p)] if blocks is None else _column_sets(blocks, p, "blocks")
     used = [j for part in parts for j in part]
     if len({len(part) for part in parts}) != 1 or len(set(used)) != len(used):
         raise ShapeError("blocks must have equal lengths and no common columns")
-    _check_listable(len(parts), "blocks")
+    check_listable(len(parts), "blocks")
     perms = []
     for order in itertools.permutations(range(len(parts))):
         perm = np.arange(p)
@@ -312,7 +163,7 @@ def sign_flips(n_features: int, columns: Sequence[Sequence[int]] | None = None) 
     >>> sign_flips(3).order, sign_flips(3, columns=[[0], [1, 2]]).order
     (2, 4)
     """
-    p = check_int(n_features, "n_features", low=1, high=_MOST_COORDINATES)
+    p = check_int(n_features, "n_features", low=1, high=MOST_COORDINATES)
     sets = [list(range(p))] if columns is None else _column_sets(columns, p, "columns")
     masks = np.zeros((len(sets), p), dtype=np.int64)
     for mask, part in zip(masks, sets):
@@ -359,7 +210,7 @@ def graph_relabelling(n_nodes: int) -> GraphRelabelling:
     >>> group.orbit_key(path) == group.orbit_key(other)
     True
     """
-    return _of_kind(GraphRelabelling(n_nodes), "graph")
+    return of_kind(GraphRelabelling(n_nodes), "graph")
 
 
 @checked
@@ -372,57 +223,6 @@ def plane_motions(n_points: int, scale: bool = False) -> PlaneMotions:
     PlaneMotions(5 points, scale=False)
     """
     return PlaneMotions(n_points, scale)
-
-
-@checked
-def image_turns(shape: Sequence[int], angles: int = 8) -> ImageTurns:
-    """Turns of pictures by multiples of 360/angles degrees, interpolated: not a group.
-
-    Use them to augment or vote. ``canonical`` turns pictures of any angle to the axis of their
-    moments; it is approximate, because interpolation loses information.
-
-    Examples
-    --------
-    >>> image_turns((8, 8)).order
-    8
-    """
-    return ImageTurns(shape, angles)
-
-
-@checked
-def from_callables(
-    functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
-    n_features: int,
-    decimals: int = 9,
-    is_group: bool = True,
-) -> CallableGroup:
-    """A group given by functions that map an (n, p) array to its transformed copy.
-
-    Check it on your data with :func:`check_validity`; classifiers that need a group do so, too.
-    Functions that are not meant to be a group (``is_group=False``) can be used to augment or vote.
-
-    Examples
-    --------
-    >>> mirror = from_callables([lambda X: X, lambda X: X[:, ::-1]], n_features=2)
-    >>> check_validity(mirror, [[1.0, 2.0], [3.0, 5.0]]).is_group
-    True
-    """
-    return CallableGroup(functions, n_features, decimals, is_group)
-
-
-def _of_kind(group: _Group, kind: str) -> _Group:
-    group.kind = kind
-    return group
-
-
-def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
-    if np.ndim(shape) != 1 or len(shape) not in (2, 3):
-        raise ShapeError(
-            f"shape must be (height, width) or (height, width, channels), got {shorten(shape, 80)}"
-        )
-    sizes = tuple(check_int(s, "shape", low=1) for s in shape)
-    check_size(math.prod(sizes), _MOST_COORDINATES, "numbers in an image")
-    return np.arange(math.prod(sizes)).reshape(sizes)
 
 
 def _column_sets(sets: Sequence[Sequence[int]], p: int, name: str) -> list[list[int]]:
@@ -439,107 +239,7 @@ def _column_sets(sets: Sequence[Sequence[int]], p: int, name: str) -> list[list[
     return parts
 
 
-def _check_listable(n: int, what: str) -> None:
-    if n > 8:
-        raise InfiniteOrbitError(
-            f"{n} {what} have {math.factorial(n):,} permutations; use set_permutations (on rows "
-            f"with the {what} first), which never lists them"
-        )
-
-
 def _index_sequence(length: int, channels: int) -> NDArray[np.int64]:
     n, c = check_int(length, "length", low=1), check_int(channels, "channels", low=1)
-    check_size(n * c, _MOST_COORDINATES, "numbers in a sequence")
+    check_size(n * c, MOST_COORDINATES, "numbers in a sequence")
     return np.arange(n * c).reshape(n, c)
-
-
-class CallableGroup(VectorGroup):
-    """Transformations given by functions of an (n, p) array; see :func:`from_callables`.
-
-    Images are rounded to ``decimals`` before they are compared. Classifiers that rely on orbits
-    check on their training data that the functions are a group; ``is_group=False`` says that they
-    are not meant to be one.
-    """
-
-    proved_group = False
-
-    def __init__(
-        self,
-        functions: Sequence[Callable[[NDArray[Any]], NDArray[Any]]],
-        n_features: int,
-        decimals: int = 9,
-        is_group: bool = True,
-    ) -> None:
-        if callable(functions) or not all(callable(f) for f in functions) or len(functions) == 0:
-            raise InvalidInputError(
-                "functions must be a list of functions of an (n, p) array, the identity among them"
-            )
-        self.functions = tuple(functions)
-        self.n_features = check_int(n_features, "n_features", low=1)
-        self.decimals = check_int(decimals, "decimals", low=-300, high=300)
-        self.is_group = bool(is_group)
-        self.tolerance = 10.0**-self.decimals
-
-    def __repr__(self) -> str:
-        return f"CallableGroup({len(self.functions)} functions, p={self.n_features})"
-
-    @property
-    def order(self) -> float:
-        """Number of functions."""
-        return len(self.functions)
-
-    def exact_image(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
-        """What function number ``g`` returns, checked."""
-        given = self.functions[g](X.copy())
-        if fault := array_fault(given, kinds="biuf"):
-            raise ShapeError(f"function {g} must return an array of numbers: {fault}")
-        image = np.asarray(given, dtype=np.float64)
-        if image.shape != X.shape:
-            raise ShapeError(f"function {g} returns shape {image.shape} for input {X.shape}")
-        if not np.isfinite(image).all():
-            raise ShapeError(f"function {g} returns NaN or infinity; functions must keep X finite")
-        return image
-
-    def _act(self, g: int, X: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(np.round(self.exact_image(g, X), self.decimals) + 0.0)
-
-    def apply(self, X: ArrayLike) -> FloatArray:
-        """All images, shape (|G|, n, p)."""
-        points = self.check_points(X)
-        return np.stack([self._act(g, points) for g in range(len(self.functions))])
-
-    def validate(self, X: ArrayLike | None = None) -> None:
-        """Raise if the functions are not a group on these data (first 50 points)."""
-        if X is None or not self.is_group:
-            return
-        laws = check_validity(self, np.asarray(X)[:50])
-        advice = "add what is missing, or say is_group=False"
-        if not laws.has_identity:
-            raise IdentityMissingError(f"none of the functions is the identity; {advice}")
-        if laws.missing_pair is not None:
-            a, b = laws.missing_pair
-            raise NotAGroupError(
-                f"function {a} after function {b} is none of the functions; {advice}", pair=(a, b)
-            )
-        if not laws.has_inverses:
-            raise NotAGroupError(f"a function has no inverse among the functions; {advice}")
-
-
-class ImageTurns(CallableGroup):
-    """Pictures turned by some angles, with a canonical form by moments; see :func:`image_turns`."""
-
-    kind = "image"
-
-    def __init__(self, shape: Sequence[int], angles: int = 8) -> None:
-        index = _index_image(shape)
-        count = check_int(angles, "angles", low=1, high=360)
-        self.pictures = TurnedImages(index.shape)
-        turns = [partial(self.pictures.turned, angle=360.0 * k / count) for k in range(count)]
-        super().__init__(turns, index.size, is_group=False)
-
-    def __repr__(self) -> str:
-        return f"ImageTurns(order={len(self.functions)}, shape={self.pictures.shape})"
-
-    def canonical(self, X: ArrayLike) -> FloatArray:
-        """Pictures turned to the axis of their second moments, the sign by the third ones."""
-        return self.pictures.upright(self.check_points(X))

@@ -197,20 +197,22 @@ def voting_images(
     n_images: int = 8,
     random_state: RandomState = None,
 ) -> Any:
-    """All images of the points; where the group is too large, some images of the orbit.
+    """All images of the points; where the group is too large, random members of the orbit.
 
-    The same ones for every member: the canonical member, and its images under random
-    transformations.
+    The same ones for every member: images of the canonical member under transformations that depend
+    on the seed alone. The canonical member itself is not among them: their mean is then unbiased
+    for the mean over the orbit.
 
     Examples
     --------
     >>> from counterplay.invariance import groups
     >>> images = voting_images([[3.0, 1.0, 2.0], [2.0, 3.0, 1.0]], groups.set_permutations(3))
     >>> images.shape, bool((images[:, 0] == images[:, 1]).all())
-    ((9, 2, 3), True)
+    ((8, 2, 3), True)
     """
-    listed = sparse.issparse(X) or math.isfinite(group.order)
-    return orbit_images(X if listed else group.canonical(X), group, n_images, random_state)
+    if sparse.issparse(X) or math.isfinite(group.order):
+        return orbit_images(X, group, n_images, random_state)
+    return group.sample(group.canonical(X), n_images, 0 if random_state is None else random_state)
 
 
 def stacked(images: Any) -> Rows:

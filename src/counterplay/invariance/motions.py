@@ -123,18 +123,21 @@ class PlaneMotions(TransformationSet):
         return np.asarray(self._framed(self.check_points(X))[2] == 0)
 
     def sample(self, X: ArrayLike, n_images: int, random_state: RandomState = None) -> FloatArray:
-        """Random turns, shifts (by about the size of a set) and orders, shape (n_images, n, p)."""
+        """Images under random turns, shifts (by about the size of a set) and orders.
+
+        Shape (n_images, n, p). One motion per image, the same for all sets: what is asked about a
+        set must not depend on the others that are asked about with it.
+        """
         points = self.check_points(X)
         rng = generator(random_state)
         z = _complex(points)
+        spread = np.abs(z - z.mean(axis=1, keepdims=True)).max(axis=1, keepdims=True)
         out = []
         for _ in range(check_int(n_images, "n_images", low=1)):
-            turn = np.exp(2j * np.pi * rng.random(len(z)))[:, None]
-            spread = np.abs(z - z.mean(axis=1, keepdims=True)).max(axis=1, keepdims=True)
-            shift = spread * (rng.normal(size=(len(z), 2)) @ np.array([1, 1j]))[:, None]
-            factor = np.exp(rng.normal(size=(len(z), 1))) if self.scale else 1.0
-            order = np.argsort(rng.random(z.shape), axis=1)
-            out.append(_flat(np.take_along_axis(factor * turn * z + shift, order, axis=1)))
+            turn = np.exp(2j * np.pi * rng.random())
+            shift = spread * complex(*rng.normal(size=2))
+            factor = np.exp(rng.normal()) if self.scale else 1.0
+            out.append(_flat((factor * turn * z + shift)[:, rng.permutation(z.shape[1])]))
         return np.stack(out)
 
     def quadrature(self, X: ArrayLike, n_angles: int = 16) -> FloatArray:

@@ -190,7 +190,7 @@ class OrbitFeatures(OrbitTransformer):
         return np.asarray((self._pooled(self._rows(X)) - self.centre_) / self.scale_)
 
     def _pooled(self, rows: FloatArray) -> FloatArray:
-        order = min(self.group_.order, self.n_images + 1)
+        order = min(self.group_.order, self.n_images)
         step = max(1, int(_NUMBERS // (order * max(rows.shape[1], 3 * len(self.templates_)))))
         start = self.group_.canonical(rows) if len(rows) else rows
         return np.concatenate([self._block(start[i : i + step]) for i in range(0, len(rows), step)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -25,11 +25,16 @@ from counterplay.invariance.errors import (
 )
 from counterplay.invariance.transformations import (
     MOST_NUMBERS,
+    TransformationSet,
     byte_keys,
     finite_numbers,
     number_keys,
 )
 from counterplay.invariance.vector_groups import MOST_ENTRIES, VectorGroup
+
+MOST_COORDINATES = 1 << 22  # of one point: an image of 2048 x 2048
+_MOST_LISTED = 8  # things whose permutations are listed
+_Group = TypeVar("_Group", bound=TransformationSet)
 
 
 @checked
@@ -252,3 +257,18 @@ def _gather(points, rows, elements, perms):  # type: ignore[no-untyped-def]  # c
         for j in range(points.shape[1]):
             out[i, j] = points[rows[i], perms[elements[i], j]]
     return out
+
+
+def of_kind(group: _Group, kind: str) -> _Group:
+    """The group, with the kind of rows that it is made for."""
+    group.kind = kind
+    return group
+
+
+def check_listable(n: int, what: str) -> None:
+    """Refuse to list the permutations of more than eight things."""
+    if n > _MOST_LISTED:
+        raise InfiniteOrbitError(
+            f"{n} {what} have {math.factorial(n):,} permutations; use set_permutations (on rows "
+            f"with the {what} first), which never lists them"
+        )

@@ -5,7 +5,7 @@ Source: docs/theory/22-symmetry.md, "Ways to use a symmetry".
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sklearn.base import RegressorMixin
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, check_float_array, shorten
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.augmenting import MAX_BYTES, AugmentingPredictor, Blocks
+from counterplay.invariance.augmenting import AugmentingPredictor
 from counterplay.invariance.images import Rows, stacked, voting_images
 from counterplay.invariance.orbit_estimator import OrbitPredictor
 from counterplay.invariance.transformations import TransformationSet
@@ -58,22 +58,8 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     ----------
     estimator:
         Any regressor.
-    group:
-        A set of transformations, a function of the number of features that returns one, or None.
-    weighting:
-        "copies": every copy has weight one. "points": the copies of a row share weight one.
-    n_images:
-        For groups too large to list: number of random copies besides the point itself.
-    random_state:
-        Seed of the copies.
-    blocks:
-        "auto": copies that would need more than ``max_bytes`` are streamed through ``partial_fit``
-        where the estimator has it; where it has not, some random copies of every row are used, with
-        a warning. "always" streams, "never" makes all copies at once.
-    epochs:
-        How often every copy is streamed.
-    max_bytes:
-        Memory of the copies at most.
+    group, weighting, n_images, random_state, blocks, epochs, max_bytes:
+        As for :class:`AugmentedClassifier`.
 
     Notes
     -----
@@ -88,26 +74,6 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     >>> model.fit([[0.0, 1.0], [2.0, 5.0]], [1.0, 7.0]).estimator_.coef_.round(3)
     array([0.947, 0.947])
     """
-
-    def __init__(
-        self,
-        estimator: Any,
-        group: Any = None,
-        weighting: Literal["copies", "points"] = "copies",
-        n_images: int = 8,
-        random_state: RandomState = None,
-        blocks: Blocks = "auto",
-        epochs: int = 1,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
-        self.estimator = estimator
-        self.group = group
-        self.weighting = weighting
-        self.n_images = n_images
-        self.random_state = random_state
-        self.blocks = blocks
-        self.epochs = epochs
-        self.max_bytes = max_bytes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedRegressor:
         """Fit on the augmented sample; every copy has the weight of its row."""

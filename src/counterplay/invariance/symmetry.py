@@ -180,8 +180,6 @@ def read_question(
     if table.is_sparse:
         table, codes = _written_out(table, codes, max_rows, found)
     rows = numbers_for(table, found)
-    if not found.allows_missing and np.isnan(rows).any():
-        raise InvalidInputError(f"{found!r} moves no missing values; impute or drop them")
     elements = moving_elements(rows, found) if math.isfinite(found.order) else None
     if elements is not None and not len(elements):
         raise InvalidInputError(NOTHING)

@@ -63,27 +63,32 @@ class Evidence:
         self.rate, self.limit = rate, math.log(1.0 / alpha)
         self.restarting = [0.0] * K  # logarithms
         self.steady = [0.0] * K
-        self.grid = np.zeros((K, _MEANS.size))  # bets against every mean
+        self.grid = np.zeros((K, _MEANS.size))  # bets against every mean, up to what still waits
+        self.waiting: list[list[float]] = [[] for _ in range(K)]
         self.fired: list[set[str]] = [set() for _ in range(K)]
 
     def observe(self, model: int, harm: float) -> list[str]:
         """Take one outcome, in the order of decisions; return the alarms that it raises."""
         gain = math.log1p(BET * (harm - self.rate))
-        self.restarting[model] = max(0.0, self.restarting[model]) + gain
-        self.steady[model] += gain
-        self.grid[model] += np.log1p(BET * (harm - _MEANS))
-        raised = []
-        for kind, value in (
-            ("change", self.restarting[model]),
-            ("rate exceeded", self.steady[model]),
-        ):
-            if value >= self.limit and kind not in self.fired[model]:
-                self.fired[model].add(kind)
+        level = self.restarting[model]
+        self.restarting[model] = level = (level if level > 0.0 else 0.0) + gain
+        self.steady[model] = steady = self.steady[model] + gain
+        self.waiting[model].append(harm)
+        if level < self.limit and steady < self.limit:
+            return []
+        raised, fired = [], self.fired[model]
+        for kind, value in (("change", level), ("rate exceeded", steady)):
+            if value >= self.limit and kind not in fired:
+                fired.add(kind)
                 raised.append(kind)
         return raised
 
     def lowest_mean(self, model: int) -> float:
         """Return the lower end of an anytime-valid confidence sequence of the mean harm."""
+        # the bets against 101 means are made when somebody asks, for all outcomes since then
+        harm, self.waiting[model] = np.array(self.waiting[model]), []
+        for part in np.array_split(harm, 1 + harm.size // 10_000):
+            self.grid[model] += np.log1p(BET * (part[:, None] - _MEANS)).sum(axis=0)
         refuted = np.flatnonzero(self.grid[model] >= self.limit)
         return float(_MEANS[refuted.max()]) if refuted.size else 0.0
 

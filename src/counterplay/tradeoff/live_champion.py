@@ -157,8 +157,7 @@ class LiveChampion(ChampionChallenger):
             raise ProtocolError(
                 f"the horizon of {self.horizon} rounds is over; build a new ChampionChallenger"
             )
-        number, model, chance, mode = self._guard.act()
-        return Decision(number, number, model, chance, mode)
+        return Decision.made(*self._guard.act())
 
     def observe(  # type: ignore[override]  # outcomes of decisions instead of batches
         self,
@@ -214,6 +213,8 @@ class LiveChampion(ChampionChallenger):
 
     def _opened(self, number: Any) -> int:
         """Return the number of a decision that waits for its outcome."""
+        if type(number) is int and number in self._guard.open:
+            return number
         if isinstance(number, bool) or not isinstance(number, int | np.integer):
             raise InvalidInputError(f"there is no decision {number!r:.60}")
         if not 0 <= number < self._guard.rounds:
@@ -224,8 +225,12 @@ class LiveChampion(ChampionChallenger):
 
     def _note(self, number: int, harm: float, late: int, limit: int) -> None:
         """Keep the curve of the report; an outcome that is later than stated is told."""
+        guard = self._guard
         self._excess += harm - self.budget.rate
-        self._trace.append((float(self._guard.rounds), self._excess, self._harm_bound()))
+        rests_on = guard.returns, guard.delay, guard.void_since
+        if rests_on != self._bound_at[0]:
+            self._bound_at = rests_on, self._harm_bound()
+        self._trace.append((guard.rounds, self._excess, self._bound_at[1]))
         if late > limit:
             warnings.warn(
                 f"decision {number} came {late} rounds late, max_delay is {limit}: the harm bound "
@@ -373,8 +378,9 @@ class LiveChampion(ChampionChallenger):
         self._guard = LiveGuard(self._guard_settings(), self._seed)
         self._outcomes: list[tuple[int, int, float | None, float | None]] = []
         self._removed: list[tuple[int, int, int]] = []
-        self._trace: list[tuple[float, float, float]] = []  # type: ignore[assignment]
+        self._trace: list[tuple[int, float, float]] = []  # type: ignore[assignment]
         self._excess = 0.0
+        self._bound_at: tuple[Any, float] = None, math.inf  # the harm bound and what it rests on
 
     def _guard_settings(self) -> GuardSettings:
         return GuardSettings(
@@ -412,6 +418,8 @@ def resumed(replay: Callable[[], G], what: str) -> G:
 
 def one_loss(value: Any, name: str, number: int) -> float:
     """Return a loss in [0, 1]."""
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return value
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not real or not 0 <= value <= 1:  # NaN fails the comparison
         raise InvalidInputError(

@@ -65,15 +65,6 @@ class GuardSettings:
         return [BanditWeights(prior, N, self.adaptive) for _ in range(self.copies)]
 
 
-@dataclass
-class Open:
-    """A decision whose outcome has not arrived."""
-
-    round: int
-    model: int
-    epoch: Epoch
-
-
 class LiveGuard:
     """Decides who is live and learns from late outcomes of whoever was live.
 
@@ -88,12 +79,13 @@ class LiveGuard:
     def __init__(self, settings: GuardSettings, seed: int) -> None:
         K = settings.n_models
         self.settings, self.rng = settings, np.random.default_rng(seed)
-        self.rest = max(1, settings.horizon // 16)
+        self.length, self.rest = settings.epoch, max(1, settings.horizon // 16)
         self.copies = settings.weights()
         self.level, self.until = [0.0] * K, [-1] * K  # fuse; first round after the rest
         self.removed: set[int] = set()  # taken down by hand, for good
         self.drawn: tuple[float, FloatArray] | None = None  # the draw in force: number, chances
         self.resting, self.downs = [False] * K, [0] * K
+        self.free: FloatArray | None = None  # who may be drawn; None: somebody came or went
         self.next_return = settings.horizon
         self.returns, self.rounds, self.missing = 0, 0, 0
         self.delay = settings.max_delay
@@ -103,13 +95,14 @@ class LiveGuard:
         self.turn = -1
         self.standin: int | None = None
         self.unsettled: deque[Epoch] = deque()
-        self.open: dict[int, Open] = {}
+        self.open: dict[int, tuple[int, Epoch]] = {}  # model and epoch, until the outcome arrives
         self.live_rounds = [0] * K
         self.harm, self.primary, self.judged = [0.0] * K, [0.0] * K, [0] * K
         self.switches: list[tuple[int, int]] = []
         self.alarms: list[Alarm] = []
         self.evidence = Evidence(K, settings.rate)
-        self.queues: list[deque[list[float | int | None]]] = [deque() for _ in range(K)]
+        self.queues: list[deque[int]] = [deque() for _ in range(K)]  # decisions not yet weighed
+        self.heard: dict[int, float] = {}  # harm of those that wait for an earlier one
 
     @property
     def threshold(self) -> float:
@@ -119,47 +112,46 @@ class LiveGuard:
 
     def act(self) -> tuple[int, int, float, Mode]:
         """Return id, model, probability and mode of the next decision."""
-        settings, t = self.settings, self.rounds
+        t, epoch = self.rounds, self.epoch
         if t >= self.next_return:
             self._wake(t)
-        self._settle(t)
+        over = epoch is None or t - epoch.start >= self.length
+        if over or len(self.unsettled) > 1:
+            self._settle(t)
         if self.in_safe and self.excess <= self.threshold / 2:
-            self.in_safe, self.epoch = False, None
-        if self.epoch is None or t - self.epoch.start >= settings.epoch:
-            self._new_epoch(t)
-        epoch = self.epoch
-        assert epoch is not None  # just made
-        if self.in_safe and settings.safe is not None:
-            model, chance, mode = settings.safe, 1.0, "safe"
+            self.in_safe, self.epoch, over = False, None, True
+        if epoch is None or over:
+            epoch = self._new_epoch(t)
+        mode: Mode = "epoch"
+        model, chance, safe = epoch.model, epoch.probability, self.settings.safe
+        if self.in_safe and safe is not None:
+            model, chance, mode = safe, 1.0, "safe"
             self.safe_rounds += 1
         elif self.standin is not None:
-            model, chance, mode = self.standin, epoch.probability, "stand-in"
-        else:
-            model, chance, mode = epoch.model, epoch.probability, "epoch"
+            model, mode = self.standin, "stand-in"
         if not self.switches or self.switches[-1][1] != model:
             self.switches.append((t, model))
         self.live_rounds[model] += 1
         epoch.waiting += 1
-        self.open[t] = Open(t, model, epoch)
-        self.queues[model].append([t, None])
-        self.rounds += 1
-        return t, model, chance, mode  # type: ignore[return-value]  # one of the three modes
+        self.open[t] = model, epoch
+        self.queues[model].append(t)
+        self.rounds = t + 1
+        return t, model, chance, mode
 
     def judge(self, number: int, primary: FloatArray, secondary: float, chance: float) -> int:
         """Take the losses of all models in a round that could be judged with this probability."""
-        decision = self.open[number]
-        epoch = decision.epoch
+        model, epoch = self.open[number]
         if epoch.weighted is None:
             epoch.weighted = np.zeros(self.settings.n_models)
         epoch.weighted += primary / chance
-        return self.observe(number, float(primary[decision.model]), secondary)
+        return self.observe(number, float(primary[model]), secondary)
 
     def observe(self, number: int, primary: float, secondary: float) -> int:
         """Take the outcome of a decision; return by how many rounds it is late."""
-        decision = self.open.pop(number)
-        late = self.rounds - 1 - decision.round
-        self.delay = max(self.delay, late)
-        model, epoch = decision.model, decision.epoch
+        model, epoch = self.open.pop(number)
+        late = self.rounds - 1 - number
+        if late > self.delay:
+            self.delay = late
         self.harm[model] += secondary
         self.primary[model] += primary
         self.judged[model] += 1
@@ -168,57 +160,57 @@ class LiveGuard:
             epoch.total += primary
             epoch.seen += 1
         epoch.waiting -= 1
-        for entry in self.queues[model]:
-            if entry[0] == number:
-                entry[1] = secondary
-                break
-        self._advance(model)
+        self._weigh(model, number, secondary)
         self._fuse(model, secondary)
         return late
 
     def forget(self, number: int) -> None:
         """An outcome will never come."""
-        decision = self.open.pop(number)
+        model, epoch = self.open.pop(number)
         self.missing += 1
-        decision.epoch.waiting -= 1
-        self.queues[decision.model] = deque(
-            e for e in self.queues[decision.model] if e[0] != number
-        )
+        epoch.waiting -= 1
+        queue = self.queues[model]
+        if queue and number >= queue[0]:  # otherwise it was given up as overdue
+            queue.remove(number)
         if self.settings.missing == "worst":
-            self._fuse(decision.model, 1.0)
+            self._fuse(model, 1.0)
 
     def allowed(self) -> FloatArray:
-        """Return 1 for every model that may be drawn."""
-        free = 1.0 - np.array(self.resting, dtype=np.float64)
-        free[list(self.removed)] = 0.0
-        return free
+        """Return 1 for every model that may be drawn; nobody may change the array."""
+        if self.free is None:
+            self.free = 1.0 - np.array(self.resting, dtype=np.float64)
+            self.free[list(self.removed)] = 0.0
+        return self.free
 
     def remove(self, model: int, told: str) -> None:
         """Take a model out for good; if it is live, another stands in."""
         t = self.rounds
         self.removed.add(model)
+        self.free = None
         self.alarms.append(Alarm(t, model, "taken down", self.level[model], told))
         live = self.standin if self.standin is not None else (self.epoch and self.epoch.model)
         if live == model and not self.in_safe:
             self._cut(t)
 
-    def _new_epoch(self, t: int) -> None:
+    def _new_epoch(self, t: int) -> Epoch:
         """Close the old epoch and draw a model; nobody allowed voids the guarantees."""
         if self.epoch is not None:
             self.epoch.closed = t - 1
         self.standin = None
         allowed, copy = self.allowed(), self._rested()
-        if not allowed.any():
+        anybody = bool(allowed.any())
+        if not anybody:
             model, p = self._last_resort(t), np.ones(len(allowed))
             self.drawn = None
         else:
             p = self.copies[copy or 0].chances(allowed)
             self.drawn = self.rng.random(), p
-            model = int(np.searchsorted(np.cumsum(p), self.drawn[0] * p.sum()))
-            model = min(model, len(p) - 1)
-        teaches = not self.in_safe and bool(allowed.any()) and copy is not None
-        self.epoch = Epoch(t, model, p, allowed, teaches, copy or 0)
-        self.unsettled.append(self.epoch)
+            sums = p.cumsum()
+            model = min(int(sums.searchsorted(self.drawn[0] * sums[-1])), len(p) - 1)
+        teaches = not self.in_safe and anybody and copy is not None
+        self.epoch = epoch = Epoch(t, model, p, allowed, teaches, copy or 0)
+        self.unsettled.append(epoch)
+        return epoch
 
     def _rested(self) -> int | None:
         """The next learner in turn that has heard of its last epoch; None if there is none."""
@@ -244,8 +236,8 @@ class LiveGuard:
         """Learn from epochs that are over and whose outcomes are in, or overdue."""
         while self.unsettled:
             epoch = self.unsettled[0]
-            over = epoch.closed >= 0 or t - epoch.start >= self.settings.epoch
-            last = epoch.closed if epoch.closed >= 0 else epoch.start + self.settings.epoch - 1
+            over = epoch.closed >= 0 or t - epoch.start >= self.length
+            last = epoch.closed if epoch.closed >= 0 else epoch.start + self.length - 1
             if not over or (epoch.waiting > 0 and t <= last + self.settings.max_delay):
                 return
             epoch.closed = last
@@ -255,20 +247,20 @@ class LiveGuard:
 
     def _fuse(self, model: int, harm: float) -> None:
         """Move the fuse of the model and the purse, in order of arrival."""
-        settings, t = self.settings, self.rounds
-        self.level[model] = max(0.0, self.level[model]) + harm - settings.rate
+        settings, level = self.settings, self.level[model]
+        self.level[model] = level = (level if level > 0.0 else 0.0) + harm - settings.rate
         if settings.purse is not None:
             self.excess = max(0.0, self.excess) + harm - settings.rate
             if not self.in_safe and self.excess > self.threshold:
                 self.in_safe = True
-                self._cut(t)
-        if self.level[model] > settings.burst and not self.resting[model]:
-            self._take_down(model, t)
+                self._cut(self.rounds)
+        if level > settings.burst and not self.resting[model]:
+            self._take_down(model, self.rounds)
 
     def _take_down(self, model: int, t: int) -> None:
         rest = self.rest * 2 ** self.downs[model]
         self.resting[model], self.until[model] = True, t + rest
-        self.next_return = min(self.next_return, t + rest)
+        self.next_return, self.free = min(self.next_return, t + rest), None
         self.downs[model] += 1
         told = f"model {model} exceeded the burst in round {t} and rests for {rest} rounds"
         self.alarms.append(Alarm(t, model, "taken down", self.level[model], told))
@@ -298,20 +290,28 @@ class LiveGuard:
             if self.resting[model] and self.until[model] <= t:
                 self.resting[model], self.level[model] = False, 0.0
                 self.returns += 1
+        self.free = None
         waiting = [u for u, resting in zip(self.until, self.resting) if resting]
         self.next_return = min(waiting, default=self.settings.horizon)
 
-    def _advance(self, model: int) -> None:
+    def _weigh(self, model: int, number: int, harm: float) -> None:
         """Evidence goes by the order of decisions: early outcomes wait for the ones before."""
         queue = self.queues[model]
-        while queue and (
-            queue[0][1] is not None or self.rounds - 1 - (queue[0][0] or 0) > self.delay
-        ):
-            number, harm = queue.popleft()
-            if harm is None:
-                continue
-            for kind in self.evidence.observe(model, float(harm)):
-                told = f"model {model}: {kind}, by its outcomes up to round {number}"
-                value = self.evidence.restarting if kind == "change" else self.evidence.steady
-                e_value = math.exp(min(700.0, value[model]))
-                self.alarms.append(Alarm(self.rounds, model, kind, e_value, told))
+        if len(queue) == 1 and queue[0] == number:  # nobody else waits
+            queue.popleft()
+            self._bet(model, number, harm)
+            return
+        if queue and number >= queue[0]:  # otherwise it was given up as overdue
+            self.heard[number] = harm
+        while queue and (queue[0] in self.heard or self.rounds - 1 - queue[0] > self.delay):
+            first = queue.popleft()
+            if first in self.heard:
+                self._bet(model, first, self.heard.pop(first))
+
+    def _bet(self, model: int, number: int, harm: float) -> None:
+        """Raise the alarms of one outcome."""
+        for kind in self.evidence.observe(model, harm):
+            told = f"model {model}: {kind}, by its outcomes up to round {number}"
+            value = self.evidence.restarting if kind == "change" else self.evidence.steady
+            e_value = math.exp(min(700.0, value[model]))
+            self.alarms.append(Alarm(self.rounds, model, kind, e_value, told))

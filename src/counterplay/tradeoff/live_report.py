@@ -38,6 +38,15 @@ class Decision:
     mode: str
     """``"epoch"``, ``"stand-in"`` (the drawn model was taken down) or ``"safe"``."""
 
+    @classmethod
+    def made(cls, number: int, model: int, probability: float, mode: str) -> Decision:
+        """Return a decision of the guard itself, whose kinds need no check."""
+        decision = object.__new__(cls)
+        vars(decision).update(
+            id=number, round=number, model=model, probability=probability, mode=mode
+        )
+        return decision
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         found: dict[str, Any] = plain(self)

@@ -9,7 +9,7 @@ Source: docs/theory/26-people.md, "The live guard" and "Selective feedback".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from counterplay.core.validation import FloatArray
 _FLOOR = 1e-300
 
 
-@dataclass
+@dataclass(slots=True)
 class Epoch:
     """Rounds with one drawn model."""
 
@@ -38,11 +38,11 @@ class Epoch:
     """Last round, once it is over."""
     weighted: FloatArray | None = None
     """Sum of all models' losses, each divided by the probability of being judged."""
+    probability: float = field(init=False)
+    """With which the model was drawn."""
 
-    @property
-    def probability(self) -> float:
-        """With which the model was drawn."""
-        return float(self.chances[self.model])
+    def __post_init__(self) -> None:
+        self.probability = float(self.chances[self.model])
 
 
 class BanditWeights:
@@ -61,13 +61,16 @@ class BanditWeights:
     def __init__(self, prior: FloatArray, epochs: int, adaptive: bool) -> None:
         K = len(prior)
         self.prior, self.regret, self.variance, self.spent = prior, np.zeros(K), 0.0, 0.0
+        self.start = np.log(prior + _FLOOR)
         self.adaptive = adaptive
         self.least = math.sqrt(math.log(K) / ((K - 1) * max(1, epochs))) if K > 1 else 1.0
         self.eta = max(self.least, self._wanted()) if adaptive else self.least
 
     def chances(self, allowed: FloatArray) -> FloatArray:
         """Return the distribution of the draw over the allowed models."""
-        logs = np.where(allowed > 0, np.log(self.prior + _FLOOR) + self.eta * self.regret, -np.inf)
+        logs = self.start + self.eta * self.regret
+        if not allowed.all():
+            logs[allowed == 0] = -np.inf
         parts = np.exp(logs - logs.max())
         return np.asarray(parts / parts.sum())
 
@@ -76,10 +79,11 @@ class BanditWeights:
         if not epoch.cut and not epoch.seen:
             return
         loss = 1.0 if epoch.cut else epoch.total / epoch.seen
-        estimate = np.zeros(len(self.regret))
-        estimate[epoch.model] = loss / epoch.probability
-        v = loss**2 * (1.0 / epoch.probability - 1.0)
-        self.regret += epoch.allowed * (loss - estimate)
+        drawn, chance = epoch.model, epoch.probability
+        v = loss**2 * (1.0 / chance - 1.0)
+        own = self.regret[drawn] + epoch.allowed[drawn] * (loss - loss / chance)
+        self.regret += epoch.allowed * loss  # the others' estimates are 0
+        self.regret[drawn] = own
         self.spent += self.eta * v
         self.variance += v
         if self.adaptive:

@@ -147,7 +147,7 @@ class SelectiveChampion(LiveChampion):
         losses = self._all(primary, "primary", number)
         harms = self._all(secondary, "secondary", number)
         chance = check_real(probability, "probability", low=self.acceptance, high=1.0)
-        limit, live = guard.delay, guard.open[number].model
+        limit, live = guard.delay, guard.open[number][0]
         late = guard.judge(number, np.array(losses), harms[live], chance)
         self._judged.append((guard.rounds, number, chance, losses, harms))
         self._note(number, harms[live], late, limit)

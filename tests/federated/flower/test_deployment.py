@@ -50,6 +50,7 @@ def record(path: Path) -> tuple[pd.DataFrame, dict[int, dict[int, str]]]:
     return frame, events
 
 
+@pytest.mark.long
 @pytest.mark.claim("05.42")
 def test_a_killed_supernode_is_dropped_and_training_goes_on(here: Deployment) -> None:
     """Two full rounds, then a sampled one: of two hospitals one is asked."""

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 TRIED = (
     "slips", "shuffled", "better one second", "wrong prior", "curve", "unknown sign",
-    "curve taken for a line", "wrong prior alone",
+    "curve taken for a line", "wrong prior alone", "opposite prior",
 )  # fmt: skip
-FULL = dict(zip(TRIED, (2000, 120, 100, 40, 30, 30, 30, 40)))
-STOPS = {"wrong prior": ("reliable", "credible"), "wrong prior alone": ("credible",)}
+FULL = dict(zip(TRIED, (2000, 120, 100, 40, 30, 30, 30, 40, 40)))
+STOPS = {
+    "wrong prior": ("reliable", "credible"), "wrong prior alone": ("credible",),
+    "opposite prior": ("reliable", "credible"),
+}  # fmt: skip
+PRIORS = {"wrong prior": 12 * np.array([0.4, 0.3, 0.2, 0.1]),
+          "opposite prior": 40 * np.array([0.85, 0.1, 0.05])}  # fmt: skip
 QUESTIONS = 60
 
 
@@ -48,7 +53,7 @@ def _cell(params: Params, seed: int) -> Record:
         left = _left(kind, person, most, rng)
         return {"questions_asked": most, "left": left, "certified": None, "false": None}
     session, worth = _session(kind, str(params["stop"]), person, most, rng)
-    flip = 0.05 if same == "wrong prior" else 0.1
+    flip = 0.05 if same in PRIORS else 0.1
     while (query := session.ask()) is not None:
         best = int(np.argmax(worth[list(query.rows)]))
         session.tell(1 + (best if rng.random() >= flip else 1 - best))
@@ -94,10 +99,10 @@ def _session(
     options: dict[str, Any] = {
         "check_every": 0, "max_questions": most, "stop": stop, "random_state": person,
     }  # fmt: skip
-    if kind.startswith("wrong prior"):  # people want what the prior wants least
-        taste = np.array([0.4, 0.3, 0.2, 0.1])
-        prior, w = rng.dirichlet(12 * taste[::-1], size=3000), rng.dirichlet(12 * taste)
-        items = rng.random((300, 4))
+    if kind.removesuffix(" alone") in PRIORS:  # people want what the prior wants least
+        taste = PRIORS[kind.removesuffix(" alone")]
+        prior, w = rng.dirichlet(taste[::-1], size=3000), rng.dirichlet(taste)
+        items = rng.random((300, len(taste)))
         session = ReliableElicitor(items, prior=prior, **options)
         if kind == "wrong prior alone":  # without the fifth that stays flat
             session._particles = prior
@@ -132,14 +137,17 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     for kind, claim, limit in (("curve", "26.12", 0.1), ("unknown sign", "26.13", 0.1)):
         rows = frame[frame.kind == kind]
         found.append(at_most(claim, f"{kind}: false certificates", float(rows.false.mean()), limit))
-    prior = frame[frame.kind == "wrong prior"]
-    reliable = prior[prior.stop == "reliable"]
-    told = "Wrong prior, 5 % flips: false certificates of the reliable stop"
-    found.append(at_most("26.08", told, float(reliable.false.mean()), ALPHA))
-    alone = frame[frame.kind == "wrong prior alone"]
-    if len(alone) >= FULL["wrong prior alone"]:
-        told = "The same people, false credible stops of 40 when no fifth of the prior is flat"
-        found.append(at_least("26.08", told, float(alone.false.sum()), 8))
+    for kind, told in (("wrong prior", "Wrong prior"), ("opposite prior", "Opposite prior")):
+        rows = frame[(frame.kind == kind) & (frame.stop == "reliable")]
+        told = f"{told}, 5 % flips: false certificates of the reliable stop"
+        found.append(at_most("26.08", told, float(rows.false.mean()), ALPHA))
+    for kind, told in (
+        ("wrong prior alone", "Wrong prior of which no fifth is flat: false credible stops of 40"),
+        ("opposite prior", "Opposite prior, one fifth of it flat: false credible stops of 40"),
+    ):
+        rows = frame[(frame.kind == kind) & (frame.stop == "credible")]
+        if len(rows) >= FULL[kind]:
+            found.append(at_least("26.08", told, float(rows.false.sum()), 8))
     return found
 
 
@@ -147,7 +155,7 @@ def _shares(frame: pd.DataFrame) -> Figure:
     """How often a promise was broken, with 95 % intervals: the person's own preference excluded
     (first three), or a certificate that is false. The dashed line is what was promised."""
     figure, (ax,) = panels(1, width=6.5, height=3.4)
-    rows = [(f"{kind}, {stop}" if kind.startswith("wrong prior") else kind, part)
+    rows = [(f"{kind}, {stop}" if "prior" in kind else kind, part)
             for (kind, stop), part in frame.groupby(["kind", "stop"], sort=False)]  # fmt: skip
     for i, (_, part) in enumerate(rows):
         events = part.left.where(part.left.notna(), part.false).astype(bool)

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 
 _MANY = 10  # settings over which means are taken
+_SETS = 20  # random training sets of every setting
 
 
 def advice_grid(scale: Scale) -> Sequence[Params]:
     """Settings and random training sets."""
     if scale == "quick":
         return [{"setting": BUNDLED[0], "set": 0}]
-    return [{"setting": name, "set": r} for r in range(6) for name in available()]
+    return [{"setting": name, "set": r} for r in range(_SETS) for name in available()]
 
 
 def advice_cell(params: Params, seed: int) -> Record:
@@ -174,5 +175,5 @@ ADVICE = Study(
     cell=advice_cell,
     verdicts=advice_verdicts,
     figures={"advisor": advice_figure},
-    version=2,
+    version=3,
 )

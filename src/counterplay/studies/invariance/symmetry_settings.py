@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.core.validation import FloatArray
-from counterplay.studies.invariance.symmetry_worlds import halved, wine_sets
+from counterplay.studies.invariance.symmetry_worlds import credit_pairs, halved, wine_sets
 
 SETTINGS: dict[str, tuple[str, str, int, str]] = {  # data, model, training rows, future
     "tic-tac-toe, D4, tree": ("boards", "tree", 200, "natural"),
@@ -24,6 +24,7 @@ SETTINGS: dict[str, tuple[str, str, int, str]] = {  # data, model, training rows
     "digits upright, quarter turns, forest": ("digits", "forest", 400, "natural"),
     "wine: sets of 3, LR": ("wine sets", "LR", 300, "natural"),
     "wine: sets of 3, forest": ("wine sets", "forest", 300, "natural"),
+    "credit: pairs exchanged, forest": ("credit pairs", "forest", 500, "natural"),
     "Spambase, words rolled, LR": ("Spambase", "LR", 500, "natural"),
     "MNIST, mirror, LR": ("MNIST mirror", "LR", 500, "natural"),
     "MNIST, 1-pixel jitter, LR": ("MNIST jitter", "LR", 500, "natural"),
@@ -125,6 +126,8 @@ def _tables(name: str) -> tuple[FloatArray, Any, Any]:
         return words, np.asarray(y), groups.cyclic_shifts(48, step=12)
     if name == "wine sets":
         return wine_sets()
+    if name == "credit pairs":
+        return credit_pairs()
     frame = datasets.fetch("flusight").frame
     assert frame is not None
     wide = frame.pivot_table(index=["reference_date", "location", "horizon"], columns="model",

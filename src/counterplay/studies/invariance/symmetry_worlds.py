@@ -152,7 +152,18 @@ def _tables(name: str) -> tuple[FloatArray, Any, Any]:
         return words, y, groups.cyclic_shifts(48, step=12)
     if name == "wine sets, own labels":
         return wine_sets()
-    X, y = datasets.fetch("taiwan", return_X_y=True)  # do both customers pay, one, or none?
+    return credit_pairs()
+
+
+@lru_cache(maxsize=1)
+def credit_pairs() -> tuple[FloatArray, Any, Any]:
+    """Do both customers of a pair default, one, or none? Their order means nothing."""
+    from sklearn.preprocessing import StandardScaler
+
+    from counterplay import datasets
+    from counterplay.invariance import groups
+
+    X, y = datasets.fetch("taiwan", return_X_y=True)
     numbers = np.asarray(X, dtype=np.float64)
     order = np.random.default_rng(0).permutation(len(numbers))[:12_000]
     rows = StandardScaler().fit_transform(np.sign(numbers) * np.log1p(np.abs(numbers)))[order]

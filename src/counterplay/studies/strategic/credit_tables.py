@@ -101,17 +101,8 @@ def whole_moves(table: People, reference: pd.DataFrame) -> Moves:
 
 def free_moves(table: People, reference: pd.DataFrame) -> Moves:
     """Return moves both ways within the seen range, without steps: a spread costs 1."""
-    return _continuous(table, reference, Change("both"))
-
-
-def ball_moves(table: People, reference: pd.DataFrame) -> Moves:
-    """Return moves both ways without bounds and steps: a ball of norm 1, a spread costs 1."""
-    return _continuous(table, reference, Change("both", low=-np.inf, high=np.inf))
-
-
-def _continuous(table: People, reference: pd.DataFrame, change: Change) -> Moves:
     columns = {
-        name: change
+        name: Change("both")
         for name in reference.columns
         if name not in table.fixed and reference[name].nunique() > 1
     }
