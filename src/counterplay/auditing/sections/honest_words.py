@@ -59,6 +59,20 @@ class Words:
         """Whether there was no time for clones that have not seen the rows."""
         return bool(self.context.notes.get("no clones"))
 
+    def _ratio(self) -> str:
+        """Say how the errors compare, where a cut at 0.5 hides it."""
+        accept, reject = (
+            self.context.setting("costs", k, 1.0) for k in ("false_accept", "false_reject")
+        )
+        if isinstance(accept, str) or isinstance(reject, str) or min(accept, reject) <= 0:
+            return ""
+        if accept == reject:
+            return ""
+        names = ("false accept", "false reject")
+        large, small = names if accept > reject else names[::-1]
+        times = max(accept, reject) / min(accept, reject)
+        return f"A {large} costs {times:g} times a {small}; a cut at 0.5 treats them alike."
+
     def _why_no_clones(self) -> str:
         if self.context.template is None:
             return f"clones that were not cannot be made ({self.context.no_refit})"
@@ -147,6 +161,8 @@ class Words:
             f"Used as it is, the model costs {self.money} {unit}; {verb} everybody "
             f"would cost {plain}."
         )
+        if worse and (ratio := self._ratio()):
+            sentence += f" {ratio}"
         severe: Any = (
             "high" if worse else "good" if self.money.high < self.plain_money.value else "medium"
         )
