@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from counterplay.auditing.context import Context
-from counterplay.auditing.plan import Run, run_plan
+from counterplay.auditing.plan import run_plan
+from counterplay.auditing.runs import Run
 from counterplay.tables import Table
 
 FOLDER = Path(os.environ.get("COUNTERPLAY_DATA", "/nowhere"))

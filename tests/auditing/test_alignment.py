@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import counterplay
+from auditing.toy_section import toy_context
+from counterplay.auditing.workers import workers_of
 from counterplay.errors import InvalidInputError
 
 SMALL: dict[str, Any] = {"sections": ["honest", "gaming"], "time_budget": 3600.0}
@@ -119,3 +122,15 @@ def test_a_flipped_label_gives_the_same_numbers(loans: pd.DataFrame) -> None:
 def test_heloc_as_shipped_and_flipped(real: Any) -> None:
     frame = real("heloc_fico").sample(600, random_state=0).reset_index(drop=True)
     same_numbers(frame, "RiskPerformance", "NumInqLast6M")
+
+
+@pytest.mark.parametrize("wanted", [np.array([1 + 1j, 2]), pd.DataFrame({"a": [1]}), [[1], 2], {}])
+def test_the_wanted_outcome_is_a_value_or_several(wanted: Any, loans: pd.DataFrame) -> None:
+    with pytest.raises(InvalidInputError, match="positive must be an outcome or a list of them"):
+        counterplay.audit(None, loans, label="outcome", positive=wanted)
+
+
+def test_no_more_workers_than_cores() -> None:
+    cores = os.cpu_count()
+    for asked, given in ((1, 1), (0, 1), (1000, cores), (-1, cores)):
+        assert workers_of(toy_context(jobs=asked)) == given

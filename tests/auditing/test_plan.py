@@ -248,6 +248,26 @@ def test_refits_of_many_rows_are_timed_not_guessed(monkeypatch: pytest.MonkeyPat
     assert Pilot(fits=((10, 1.0),)).fit(20) == 2.0
 
 
+def test_a_stage_that_does_not_fit_is_doubted_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two refits of few rows said far too much; more rows are timed before it is left out."""
+    frame, y = people(1000)
+    few = Pilot(fits=((50, 1e-4), (60, 10.0)))
+
+    class Fitting(Toy):
+        def stages(self, context):
+            return [
+                dataclasses.replace(stage, seconds=lambda pilot, n: pilot.fit(1000))
+                for stage in super().stages(context)
+            ]
+
+    monkeypatch.setattr("counterplay.auditing.plan.measure", lambda *a, **k: few)
+    monkeypatch.setattr("counterplay.auditing.plan.DOUBT", 10.0)
+    found = run_plan(context_of(frame, y), sections=[Fitting()], time_budget=60.0)
+    assert "not done: toy.one" in found.estimate
+    assert set(found.plan) == {"toy.one", "toy.two"}
+    assert not found.skipped
+
+
 def test_a_section_that_raises_leaves_the_others_alone() -> None:
     class Other(Toy):
         name = "other"

@@ -89,6 +89,21 @@ def test_a_model_that_cannot_be_fitted_again_is_not_checked() -> None:
     assert "cannot be checked: an ONNX model" in " ".join(result.lead)
 
 
+@pytest.mark.parametrize("refit", [True, False])
+def test_rows_of_the_training_without_clones_are_called_in_sample(refit: bool) -> None:
+    frame, y = people(150)
+    more = {} if refit else {"template": None, "no_refit": "an ONNX model cannot be fitted again"}
+    context = context_of(frame, y, rows="training", **more)
+    found = run(context, HonestSection(), plan={"honest.rows": 150, "honest.twins": 1})
+    result = found.results["honest"]
+    finding = next(f for f in result.findings if f.severity == "blocking")
+    why = "there was no time for clones" if refit else "an ONNX model cannot be fitted again"
+    assert why in finding.sentence
+    assert "in sample, too good" in result.lead[0]
+    assert "had not been fitted on" not in " ".join(result.lead)
+    assert not result.cross_fitted
+
+
 def test_words_as_outcomes_and_missing_values() -> None:
     frame, y = people(200)
     frame.loc[::7, "home"] = None

@@ -125,7 +125,9 @@ def test_one_inserted_message_flips_no_certified_decision() -> None:
     rows = [texts[i] for i in train]
     guard.fit(rows, y[train])
     judged = [texts[i] for i in test]
-    before, radius = guard.predict(judged), guard.certify(judged)
+    before, radius = guard.predict_certified(judged)
+    assert (before == guard.predict(judged)).all()
+    assert (radius == guard.certify(judged)).all()
     safe = radius >= 1
     assert 10 < safe.sum() < len(test)
     rng = np.random.default_rng(0)

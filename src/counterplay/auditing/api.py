@@ -19,7 +19,7 @@ from counterplay.auditing.findings import Action, SectionResult
 from counterplay.auditing.gates import Evidence, judge, parse_gate
 from counterplay.auditing.hardened import named_files
 from counterplay.auditing.inputs import Inputs, read_inputs
-from counterplay.auditing.plan import Run, run_plan
+from counterplay.auditing.plan import run_plan
 from counterplay.auditing.record import (
     AbsentSection,
     AuditRecord,
@@ -32,6 +32,7 @@ from counterplay.auditing.record import (
     with_hash,
 )
 from counterplay.auditing.result import Audit, variant_records
+from counterplay.auditing.runs import Run
 from counterplay.auditing.settings import with_data, with_run
 from counterplay.core.arguments import checked
 from counterplay.errors import InvalidInputError

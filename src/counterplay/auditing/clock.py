@@ -11,6 +11,7 @@ from counterplay.auditing.allotment import SPARE, Allotment
 from counterplay.auditing.section import Pilot, Stage
 
 SLOWEST = 20.0  # times slower than the pilot that a machine is believed to have become
+HALF = 0.5  # share of what is left that the least of a stage may take, whoever comes later
 FLOOR = 0.02  # share of the time that a later stage keeps at least, however quick it looked
 PRIOR = 0.05  # share of the time whose weight the pilot has against what stages have shown
 
@@ -22,7 +23,8 @@ class Limits:
     Parameters
     ----------
     least
-        Until the least that does not mislead is there: later stages keep their least.
+        Until the least that does not mislead is there: later stages, which matter less, keep their
+        least or half of what is left.
     more
         Afterwards: later stages keep what was planned for them.
     """
@@ -131,7 +133,8 @@ class Clock:
 
         planned = sum(max(allotted.seconds[o], least(o)) for o in later)
         more = until(max(allotted.seconds[name], least(name)), planned)
-        return Limits(max(more, until(least(name), sum(map(least, later)))), more)
+        first = until(least(name), sum(map(least, later)))
+        return Limits(max(more, first, now + HALF * left), more)
 
 
 def next_size(size: int, took: float, left: float) -> int:

@@ -101,6 +101,9 @@ class Context:
             if not isinstance(getattr(self, name), kind):
                 what = shown(getattr(self, name), 80)
                 raise InvalidInputError(f"{name} of an audit must be a {kind.__name__}, got {what}")
+        if hasattr(self.positive, "__len__") and not isinstance(self.positive, str | bytes):
+            told = shown(self.positive, 80)
+            raise InvalidInputError(f"positive of an audit must be one outcome, got {told}")
         if self.labels.ndim != 1:
             raise InvalidInputError("labels of an audit are one per row")
         n = len(self.table)

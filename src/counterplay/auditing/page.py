@@ -34,6 +34,7 @@ BASIS_WORDS = {
     "found": "a search reached it; the other side may do more",
     "assumed": "a setting or a default",
 }
+_TOLD = ("high", "medium", "good")  # what blocks has a place of its own
 Drawings = Mapping[tuple[str, int], Markup]
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _CODE = re.compile(r"`([^`]+)`")
@@ -87,12 +88,11 @@ def render_page(
 
 
 def headlines(record: AuditRecord) -> list[Finding]:
-    """Return the sentences of the first screen: those the sections chose, else the gravest."""
+    """Return the sentences of the first screen: those the sections chose, then the gravest."""
     found = _all_findings(record)
     chosen = sorted((f for f in found if f.headline), key=lambda f: f.headline)
-    if chosen:
-        return chosen[:4]
-    return sorted(found, key=lambda f: SEVERITIES.index(f.severity))[:4]
+    rest = [f for f in found if not f.headline and (not chosen or f.severity in _TOLD)]
+    return [*chosen, *sorted(rest, key=lambda f: SEVERITIES.index(f.severity))][:4]
 
 
 def inline(text: str) -> Markup:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,65 +21,19 @@ from counterplay.auditing.clock import Clock, Limits, next_size
 from counterplay.auditing.context import Context
 from counterplay.auditing.findings import Missing, SectionResult
 from counterplay.auditing.keys import hashed, section_keys
-from counterplay.auditing.pilot import measure
+from counterplay.auditing.pilot import measure, refined
 from counterplay.auditing.progress import Progress, ProgressError, guarded, silent
+from counterplay.auditing.runs import Run, StageLog
 from counterplay.auditing.section import Pilot, Section, Stage, load_sections
 from counterplay.auditing.store import AuditStore
-from counterplay.auditing.workers import run_batches
+from counterplay.auditing.workers import run_batches, workers_of
 from counterplay.core.threads import one_thread
 from counterplay.core.validation import IntArray
 from counterplay.errors import CounterplayError, StoreError
 from counterplay.tables.cells import shown
 
 STOPPED = "stopped: its time was over"
-
-
-@dataclass(frozen=True)
-class StageLog:
-    """What was planned for a stage, and how far it got."""
-
-    section: str
-    stage: str
-    planned: int
-    done: int
-    wanted: int
-    planned_s: float
-    used_s: float
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run of the plan found.
-
-    Parameters
-    ----------
-    results
-        Result of every section that ran.
-    failed
-        Sentence of every section that raised.
-    skipped
-        What the others need.
-    stages
-        Planned and used, stage by stage.
-    plan
-        Items of every stage that the results rest on: ``"section.stage"`` to a number.
-    interrupted
-        Whether it was stopped by Ctrl-C.
-    estimate
-        The plan in one line, as it was announced.
-    titles
-        Titles of all sections, also of those that did not run.
-    """
-
-    results: dict[str, SectionResult]
-    failed: dict[str, str]
-    skipped: dict[str, list[Missing]]
-    stages: tuple[StageLog, ...]
-    plan: dict[str, int]
-    interrupted: bool
-    estimate: str
-    titles: dict[str, str] = field(default_factory=dict)
+DOUBT = 0.15  # share of what is left that another look at a stage that does not fit may take
 
 
 def run_plan(
@@ -152,6 +105,7 @@ class _Running:
         self.sizes: dict[str, int] = {}
         self.short: dict[str, float] = {}
         self.keys = section_keys(context, sections)
+        self.whole = ""
 
     def run(self, plan: Mapping[str, int] | None) -> Run:
         """Plan, announce, run section after section."""
@@ -188,16 +142,18 @@ class _Running:
         if plan is not None:
             items = {key: min(int(plan.get(key, 0)), s.items) for key, s in named.items()}
             return Allotment(items, dict.fromkeys(items, 0.0), {}), False
-        whole = hashed([sorted(self.keys.items()), sorted(named), self.budget])
-        stored = self.store.noted(whole, "plan")
+        self.whole = hashed([sorted(self.keys.items()), sorted(named), self.budget])
+        stored = self.store.noted(self.whole, "plan")
         if stored is not None and set(stored["items"]) == set(named):
             self.sizes = {key: int(size) for key, size in stored.get("sizes", {}).items()}
             return Allotment(stored["items"], stored["seconds"], stored["short"]), True
         pilot = self._measured(self.budget)
         left = self.clock.end - time.perf_counter()
         found = allot(named, pilot, left)
-        self.store.note(whole, "plan", {"items": found.items, "seconds": found.seconds,
-                                        "short": found.short, "sizes": self.sizes})  # fmt: skip
+        self.store.note(self.whole, "plan", {
+            "items": dict(found.items), "seconds": dict(found.seconds), "short": found.short,
+            "sizes": self.sizes,
+        })  # fmt: skip
         return found, True
 
     def _measured(self, budget: float) -> Pilot:
@@ -250,7 +206,8 @@ class _Running:
         name, key = f"{section.name}.{stage.name}", self.keys[section.name]
         n, planned_s = allotted.items[name], allotted.seconds[name]
         if clock:
-            n = self._given(name, key, n, allotted)
+            n = self._given(name, n, allotted)
+            planned_s = allotted.seconds[name]
         given = n
         ended = self.store.noted(key, f"reached {stage.name} {given}") if clock else None
         n = n if ended is None else min(n, int(ended))
@@ -284,20 +241,38 @@ class _Running:
         )  # fmt: skip
         return reached
 
-    def _given(self, name: str, key: str, n: int, allotted: Allotment) -> int:
+    def _given(self, name: str, n: int, allotted: Allotment) -> int:
         """Return the items of a stage now that earlier ones are done; the same when it goes on."""
-        stage, note = self.named[name], f"given {name} {n} {self.budget}"
-        if (stored := self.store.noted(key, note)) is not None:
+        stage, note = self.named[name], f"given {name}"
+        if (stored := self.store.noted(self.whole, note)) is not None:
             return int(stored)
         if self.pilot is None:  # an earlier plan
             return n
         n = self.clock.given(name, self.named, self.pilot, allotted)
+        while not n and self._doubted(name, allotted):
+            n = self.clock.given(name, self.named, self.pilot, allotted)
         if not n:
             self.short[name] = self.clock.missing(stage, self.pilot)
         if not self.logs:  # the first question is answered, however long the pilot took
             n = max(n, min(stage.n_min, stage.n_want))
-        self.store.note(key, note, n)
+        self.store.note(self.whole, note, n)
         return n
+
+    def _doubted(self, name: str, allotted: Allotment) -> bool:
+        """Look again at how long a stage takes that does not fit, and share out what is left."""
+        assert self.pilot is not None
+        left = self.clock.end - time.perf_counter()
+        better = refined(self.context, self.pilot, DOUBT * left)
+        if better is None:
+            return False
+        self.pilot = better
+        names = list(self.named)
+        rest = {key: self.named[key] for key in names[names.index(name) :]}
+        found = allot(rest, better, self.clock.end - time.perf_counter())
+        allotted.items.update(found.items)
+        allotted.seconds.update(found.seconds)
+        self.short.update(found.short)
+        return True
 
     def _batches(
         self, section: Section, stage: Stage, pending: IntArray, n: int, limits: Limits
@@ -309,7 +284,7 @@ class _Running:
         name, first = f"{section.name}.{stage.name}", not self.logs
         if not self._prepared(stage, limits.least, first):
             return STOPPED
-        size, workers, at = self._size(name), self.context.jobs, 0
+        size, workers, at = self._size(name), workers_of(self.context), 0
         least = min(stage.n_min, stage.n_want)
         took = self._expected(stage, size) if np.isfinite(limits.least) else 0.0
         wave = pending[:size]
@@ -325,7 +300,7 @@ class _Running:
                 size = next_size(size, took, limit - begun)
             if not size:
                 return STOPPED
-            wave = pending[at : at + size * max(1, workers)]
+            wave = pending[at : at + size * workers]
             part = [wave[a : a + size] for a in range(0, len(wave), size)]
             for items, records in zip(part, run_batches(self.context, stage, part)):
                 self._keep(section, stage, items, records)

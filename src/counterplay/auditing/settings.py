@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from counterplay.auditing.config import Config
+from counterplay.errors import InvalidInputError
+from counterplay.tables.cells import shown
 
 _FILES = {"effort": ("before", "after"), "champion": ("file",), "offers": ("file",)}
 
@@ -46,6 +50,19 @@ def with_data(config: Config, *, label: str | None, positive: Any) -> Config:
     if label is not None:
         changes["label"] = str(label)
     if positive is not None:
-        wanted = tuple(positive) if isinstance(positive, list | tuple | set) else positive
-        changes["positive"] = wanted.item() if isinstance(wanted, np.generic) else wanted
+        changes["positive"] = _wanted(positive)
     return msgspec.structs.replace(config, data=msgspec.structs.replace(config.data, **changes))
+
+
+def _wanted(given: Any) -> Any:
+    """Return the wanted outcome, or several, as plain values."""
+    if isinstance(given, list | tuple | set | np.ndarray | pd.Series):
+        found = tuple(_wanted(value) for value in list(given))
+        if not any(isinstance(value, tuple) for value in found):
+            return found
+    value = given.item() if isinstance(given, np.generic) else given
+    if not isinstance(value, str | int | float | date):
+        raise InvalidInputError(
+            f"positive must be an outcome or a list of them, got {shown(given, 80)}"
+        )
+    return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from counterplay.auditing.context import Context
@@ -9,13 +10,19 @@ from counterplay.auditing.section import Stage
 from counterplay.core.threads import one_thread
 
 
+def workers_of(context: Context) -> int:
+    """Return how many workers there are: those asked for, at most one per core."""
+    cores = os.cpu_count() or 1
+    return cores if context.jobs < 0 else max(1, min(context.jobs, cores))
+
+
 def run_batches(context: Context, stage: Stage, batches: list[Any]) -> list[Any]:
     """Return the records of some batches, on several workers if the context has them."""
-    if context.jobs == 1 or len(batches) == 1:
+    if workers_of(context) == 1 or len(batches) == 1:
         return [stage.run(context, items) for items in batches]
     from joblib import Parallel, delayed
 
-    workers = Parallel(n_jobs=context.jobs)
+    workers = Parallel(n_jobs=workers_of(context))
     return list(workers(delayed(_alone)(stage, context, items) for items in batches))
 
 

@@ -71,6 +71,27 @@ class PartitionCertificates(PartitionTraining):
         """
         return self._certificate(self._points(X), changes, unit)[0]
 
+    def predict_certified(
+        self, X: Any, changes: Changes = "inserted", unit: Literal["rows", "sources"] | None = None
+    ) -> tuple[NDArray[Any], IntArray]:
+        """Return predictions and how many changes each survives, from one vote.
+
+        Parameters
+        ----------
+        X:
+            Points to certify.
+        changes:
+            What an attacker does, as in `certify`.
+        unit:
+            What is counted, as in `certify`.
+
+        Returns
+        -------
+        What ``predict`` and ``certify`` return, in half the time.
+        """
+        radius, labels = self._certificate(self._points(X), changes, unit)
+        return labels, radius
+
     def is_safe(self, X: Any, *, sources: int = 0, rows: int = 0) -> BoolArray:
         """Whether predictions survive so many taken-over sources and changed rows of others."""
         s, r = check_int(sources, "sources", low=0), check_int(rows, "rows", low=0)

@@ -132,6 +132,9 @@ def shown_scores(asked: Asked, moves: Moves, budgets: FloatArray, nodes: int) ->
     low, high = np.empty((n, budgets.size)), np.empty((n, budgets.size))
     found = solver.best(budgets, nodes)
     for k, candidate in enumerate(found):
+        if budgets[k] == 0:  # nobody moves
+            low[:, k] = high[:, k] = own
+            continue
         goals = destinations(asked.frame, np.arange(n), candidate.changes)
         low[:, k] = np.maximum(own, asked.respond(goals))
         if solver.opened is None:
@@ -142,6 +145,5 @@ def shown_scores(asked: Asked, moves: Moves, budgets: FloatArray, nodes: int) ->
             roof = solver.opened.response(candidate.upper + near, method)
             roof = np.where(closed, low[:, k], roof)
         high[:, k] = np.maximum(roof, low[:, k])
-    high[:, budgets == 0] = low[:, budgets == 0] = own[:, None]  # nobody moves
     changes = [c.changes for c in found]
     return Shown(low, high, budgets, method, asked.positive, solver.method, asked.frame, changes)

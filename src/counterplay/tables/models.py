@@ -104,6 +104,11 @@ class FittedModel:
         if not isinstance(table, Table):
             raise InvalidInputError(f"a table is needed, got {shown(table)}; read it by table(X)")
         if self.names is not None and isinstance(table.rows, np.ndarray):
+            if table.width != len(self.names):
+                raise InvalidInputError(
+                    f"the table has {table.width} columns, the model was fitted on "
+                    f"{len(self.names)}: {listed(self.names)}"
+                )
             return pd.DataFrame(table.rows, columns=list(self.names), index=table.index)
         if self.names is None and table.names is not None and _all_numbers(table):
             return table.numbers(missing=True)

@@ -106,6 +106,8 @@ class HonestSection:
         clone = folds[folds["fold"] >= 0] if len(folds) else folds
         judged = clone if context.cross_fitted and len(clone) else given
         judged = judged.sort_values("row", kind="stable")
+        known = context.cross_fitted or context.rows == "training"
+        context.notes["no clones"] = known and not len(clone)
         return _result(context, judged, given, folds, seen, stage_records(records, "twins"))
 
 
@@ -223,7 +225,7 @@ def _result(
         best_plain_money=plain_money,
         plain_rule=rule,
         seen=seen,
-        cross_fitted=context.cross_fitted,
+        cross_fitted=context.cross_fitted and not context.notes.get("no clones"),
     )
 
 

@@ -31,6 +31,8 @@ class Words:
     def lead(self, inside: Quantity | None, given: pd.DataFrame) -> tuple[str, ...]:
         """Return the paragraphs under the heading."""
         context = self.context
+        if self.no_clones:
+            return self._in_sample_words(), *self._missing()
         how = (
             f"{len(context.folds)}-fold, by clones fitted on the other folds"
             if context.cross_fitted
@@ -51,6 +53,37 @@ class Words:
             f"{number_text(self.plain_money.value, self.plain_money.unit)} ({self.rule})."
         )
         return text, money, self._seen_sentence(), *self._missing()
+
+    @property
+    def no_clones(self) -> bool:
+        """Whether there was no time for clones that have not seen the rows."""
+        return bool(self.context.notes.get("no clones"))
+
+    def _ratio(self) -> str:
+        """Say how the errors compare, where a cut at 0.5 hides it."""
+        accept, reject = (
+            self.context.setting("costs", k, 1.0) for k in ("false_accept", "false_reject")
+        )
+        if isinstance(accept, str) or isinstance(reject, str) or min(accept, reject) <= 0:
+            return ""
+        if accept == reject:
+            return ""
+        names = ("false accept", "false reject")
+        large, small = names if accept > reject else names[::-1]
+        times = max(accept, reject) / min(accept, reject)
+        return f"A {large} costs {times:g} times a {small}; a cut at 0.5 treats them alike."
+
+    def _why_no_clones(self) -> str:
+        if self.context.template is None:
+            return f"clones that were not cannot be made ({self.context.no_refit})"
+        return "there was no time for clones that were not (give more)"
+
+    def _in_sample_words(self) -> str:
+        return (
+            f"Accuracy {self.accuracy}, money {self.money} ({self.context.money_unit}): in sample, "
+            f"too good. Larger class {self.larger.value:.3f}; best plain rule "
+            f"{number_text(self.plain_money.value, self.plain_money.unit)} ({self.rule})."
+        )
 
     def _missing(self) -> tuple[str, ...]:
         gaps = self.context.table.missing if self.context.table.container == "table" else {}
@@ -83,6 +116,15 @@ class Words:
     def findings(self) -> list[Finding]:
         """Return what matters: seen rows, the money, the larger class, missing costs."""
         found = [*self._seen_findings(), self._money_finding()]
+        if self.no_clones:
+            found.insert(
+                0,
+                Finding(
+                    name="in_sample", severity="blocking",
+                    sentence=f"The model was fitted on these rows, and {self._why_no_clones()}: "
+                    "accuracy and money of this section are too good.",
+                ),
+            )  # fmt: skip
         if not self.context.priced:
             found.append(
                 Finding(
@@ -119,6 +161,8 @@ class Words:
             f"Used as it is, the model costs {self.money} {unit}; {verb} everybody "
             f"would cost {plain}."
         )
+        if worse and (ratio := self._ratio()):
+            sentence += f" {ratio}"
         severe: Any = (
             "high" if worse else "good" if self.money.high < self.plain_money.value else "medium"
         )

@@ -130,8 +130,8 @@ def _blocks(context: Context, items: IntArray) -> list[dict[str, Any]]:
             warnings.simplefilter("always")
             guard.fit(table.take(train), labels[train], **more)
             rows = context.table.take(test)
-            radius = guard.certify(rows)
-            accepted = same_label(np.asarray(guard.predict(rows)), context.positive)
+            labels_said, radius = guard.predict_certified(rows)
+            accepted = same_label(np.asarray(labels_said), context.positive)
         stable = not any(issubclass(w.category, NotDeterministicWarning) for w in seen)
         records += [
             {

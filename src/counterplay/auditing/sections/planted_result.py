@@ -176,7 +176,7 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
         zip(recalls, ("wanted outcome", "unwanted outcome")) if number is not None
     )  # fmt: skip
     text = (
-        f"Certified with {best.blocks} blocks: {parts} is decided rightly and stays so whatever "
+        f"Certified with {best.blocks} blocks: {parts} are decided rightly and stay so whatever "
         f"{t} rows are added ({best.accuracy(t).value:.1%} of all decisions; best plain rule "
         f"{larger.value:.1%})."
     ).replace("%", " %")
@@ -249,9 +249,10 @@ def _actions(planted: Planted) -> list[Action]:
             Action(
                 name="block ensemble",
                 title=f"Where rows come from outside, train {best.blocks} blocks that vote",
-                how=f"counterplay.poisoning.PartitionClassifier(model, {best.blocks})", effort=3,
+                how=f"`counterplay.poisoning.PartitionClassifier(model, {best.blocks})`", effort=3,
                 note=f"Certified cost at {planted.declared} planted rows is lower than that of "
-                f"'{planted.plain[0]}' by {gain[1]}.",
+                f"'{planted.plain[0]}' by {gain[1]}; if nobody plants it costs "
+                f"{_money(planted, best, 0)} {planted.context.money_unit}.",
             )
         ]  # fmt: skip
     return [
@@ -300,7 +301,7 @@ def _tables(planted: Planted) -> list[Grid]:
         )  # fmt: skip
     changed = _changed(planted)
     if changed:
-        words = {-1: "one random row left out"}
+        words = {-1: "one random row left out", 1: "one planted copy"}
         grids.append(
             Grid(
                 title="Decisions that change", folded=True,

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from counterplay.auditing.context import Context, quiet
-from counterplay.auditing.findings import Column, Finding, Grid, Missing, SectionResult
+from counterplay.auditing.findings import Action, Column, Finding, Grid, Missing, SectionResult
 from counterplay.auditing.quantity import Quantity, quantity_key
 from counterplay.auditing.section import Pilot, Stage, stage_records
 from counterplay.core.seeds import derive_seed
@@ -301,7 +301,7 @@ def _paired(context: Context, candidate: Candidate) -> dict[str, Any]:
 def _result(context: Context, decisions: pd.DataFrame, labels: pd.DataFrame) -> SectionResult:
     every = candidates(context)
     said = labels.set_index("item") if len(labels) else labels
-    lines, findings, quantities = [], [], {}
+    lines, findings, actions, quantities = [], [], [], {}
     for row in decisions.itertuples(index=False):
         one = every[int(row.item)]
         number = Quantity.certain(row.changed, unit="share", n=int(row.rows))
@@ -321,6 +321,14 @@ def _result(context: Context, decisions: pd.DataFrame, labels: pd.DataFrame) -> 
                     f"{row.changed:.1%} of decisions depend on it now.".replace("%", " %"),
                 )
             )  # fmt: skip
+            actions.append(
+                Action(
+                    name=f"ignore {one.name}", title=f"Fit a model that ignores {one.name}",
+                    how="change the rows before fitting, or take a learner of "
+                    "`counterplay.invariance`", effort=3,
+                    note=f"Cross-fitted clones: {reason}; the gain in money was not measured.",
+                )
+            )  # fmt: skip
     lead = [
         "Share of decisions that change, and whether a model that ignores the change is better."
     ]
@@ -332,6 +340,7 @@ def _result(context: Context, decisions: pd.DataFrame, labels: pd.DataFrame) -> 
         title=SymmetrySection.title,
         lead=tuple(lead),
         findings=tuple(findings),
+        actions=tuple(actions),
         tables=(
             Grid(
                 title="Changes that should not matter", rows=tuple(lines),

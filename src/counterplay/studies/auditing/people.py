@@ -21,7 +21,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from counterplay import datasets
 from counterplay.auditing.context import Context
-from counterplay.auditing.plan import Run, run_plan
+from counterplay.auditing.plan import run_plan
+from counterplay.auditing.runs import Run
 from counterplay.auditing.section import Section
 from counterplay.core.validation import IntArray
 from counterplay.errors import DataUnavailableError, MissingDependencyError
