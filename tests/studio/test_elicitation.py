@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from counterplay.core.exports import EventChain, write_export
-from counterplay.elicitation.forecast import Forecast
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
@@ -18,7 +16,6 @@ from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
 from counterplay.studio.kinds.elicitation_config import item_names, read_catalogue
 from counterplay.studio.kinds.elicitation_engine import Engine
 from counterplay.studio.kinds.elicitation_pages import contradicted, promise, question, reasons
-from counterplay.studio.kinds.elicitation_posterior import Posterior
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
 from studio.web_house import Web, catalogue, fields
@@ -213,19 +210,6 @@ def test_the_page_says_when_an_answer_does_not_fit() -> None:
             assert contradicted(stream.state) == asked.repeat_of + 1
             return
     pytest.fail("nothing was asked twice")
-
-
-def test_forecasts_of_pairs_equal_those_of_the_area() -> None:
-    rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.ones(3), 500)
-    ours, theirs = Posterior(weights), Forecast(weights)
-    for _ in range(5):
-        pair, chosen = rng.random((2, 3)), int(rng.integers(2))
-        np.testing.assert_allclose(ours.predict(pair), theirs.predict(pair), rtol=1e-9)
-        ours.learn(pair, chosen)
-        theirs.update(pair, chosen)
-    np.testing.assert_allclose(ours.shares, theirs.shares, rtol=1e-7)
-    assert math.isclose(ours.predict(pair).sum(), 1.0)
 
 
 @pytest.mark.claim("28.23")

@@ -29,7 +29,6 @@ from counterplay.elicitation.choice_log import ChoiceAnswer, ChoiceQuery
 from counterplay.elicitation.forecast import PARTICLES
 from counterplay.elicitation.item_table import ItemTable
 from counterplay.elicitation.question_policy import Choice, most_telling
-from counterplay.elicitation.region import regrets
 from counterplay.elicitation.reliable_export import stated_result
 from counterplay.elicitation.reliable_standing import standing
 from counterplay.elicitation.reliable_state import (
@@ -42,7 +41,6 @@ from counterplay.elicitation.reliable_state import _new_regions as new_regions
 from counterplay.elicitation.slips import AtMost
 from counterplay.errors import InvalidInputError
 from counterplay.studio.kinds.elicitation_config import check_page
-from counterplay.studio.kinds.elicitation_posterior import Posterior
 
 MOST_ENGINES = 256
 """Engines in memory, about 2 MB each."""
@@ -106,8 +104,6 @@ class Problem:
 class Engine(ReliableState):
     """One person's posterior and bets; takes answers with the forecasts that were recorded."""
 
-    forecast: Posterior
-
     @classmethod
     def fresh(cls, problem: Problem, stream: str) -> Engine:
         """Return the engine of a person who has not answered yet."""
@@ -116,7 +112,7 @@ class Engine(ReliableState):
         engine.__dict__.update(copy.copy(template.__dict__))
         seed = (problem.config.page or {}).get("seed", 0)
         engine.seed = derive_seed(seed, stream) % 2**31
-        engine.forecast = Posterior(template.forecast.weights)
+        engine.forecast = template.forecast.copy()
         engine.regions = new_regions(template.settings, template.items.k)
         engine.log, engine.clear, engine.repeats = [], [], Repeats()
         engine.stopped, engine._view = False, None
@@ -190,8 +186,7 @@ class Engine(ReliableState):
 
     def _best(self, item: int, n: int = 3) -> list[int]:
         """The recommended item and the next ones by expected regret."""
-        found = regrets(self.forecast.weights, self.pool_values, ranged=self.items.ranged)
-        order = np.argsort(self.forecast.shares @ found, kind="stable")[: n + 1]
+        order = np.argsort(self.forecast.shares @ self._regrets, kind="stable")[: n + 1]
         rows = [int(self.items.pool[j]) for j in order]
         return [item, *(row for row in rows if row != item)][: n + 1]
 
@@ -207,7 +202,7 @@ class Engine(ReliableState):
     def _choose(self) -> Choice | None:
         """As the area's rule, but a pair that could not be decided is not asked again."""
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
-        position = {int(row): j for j, row in enumerate(self.items.pool)}
+        position = self._position
         asked: Counter[tuple[int, ...]] = Counter()
         for entry in self.log:
             if entry.kind != "volunteered":
