@@ -14,7 +14,7 @@ from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
 from counterplay.studio.kinds.elicitation_config import item_names, read_catalogue
-from counterplay.studio.kinds.elicitation_engine import Engine
+from counterplay.studio.kinds.elicitation_engine import Engine, Problem, Recent
 from counterplay.studio.kinds.elicitation_pages import contradicted, promise, question, reasons
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
@@ -324,3 +324,24 @@ def test_consent_comes_before_the_first_question(web: Web) -> None:
         client.post(f"/j/{token}", data={**form, "consent": "yes"})
     kinds = [event.kind for event in web.store.events(party.public_id)]
     assert kinds == ["party.joined", "consent", "elicit.asked"]
+
+
+def test_engines_are_forgotten_when_they_are_of_no_use() -> None:
+    problem, kept = Problem.of(study()), Recent(most=2)
+    people = [Sitting() for _ in range(3)]
+    for place, person in enumerate(people):
+        kept.put(person, Engine.fresh(problem, f"p{place}"))
+    assert kept.get(people[0]) is None
+    assert kept.get(people[2]) is not None
+    assert len(kept) == 2
+    kept.idle = 0.0
+    kept.sweep()  # nobody came for longer than the time that is allowed
+    assert len(kept) == 0
+
+
+def test_a_result_needs_no_engine_any_more() -> None:
+    stream, before = Stream(study()), len(KIND._engines)
+    while stream.state.open is not None:
+        stream.choose(0)
+    assert stream.state.result is not None
+    assert len(KIND._engines) == before

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,9 @@ from counterplay.errors import InvalidInputError
 from counterplay.studio.kinds.elicitation_config import check_page
 
 MOST_ENGINES = 256
-"""Engines in memory, about 2 MB each."""
+"""Engines in memory, about 0.9 MB each."""
+IDLE_SECONDS = 600.0
+"""An engine that was not used for so long is forgotten."""
 CHECK_EVERY = 6
 CLEAR = 0.9
 _CELLS, _MANY_CELLS = 40_000, 200_000
@@ -240,12 +243,16 @@ def warm_up() -> None:
 
 
 class Recent:
-    """The engines in use, at most so many; the one that was used least recently goes first."""
+    """The engines in use, at most so many; those not used for long are forgotten."""
 
-    def __init__(self, most: int = MOST_ENGINES) -> None:
-        self.most = most
-        self._engines: OrderedDict[int, tuple[Any, Engine]] = OrderedDict()
+    def __init__(self, most: int = MOST_ENGINES, idle: float = IDLE_SECONDS) -> None:
+        self.most, self.idle = most, idle
+        self._engines: OrderedDict[int, tuple[Any, Engine, float]] = OrderedDict()
         self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._engines)
 
     def get(self, owner: Any) -> Engine | None:
         """Return the engine of a sitting, if it is still there."""
@@ -253,21 +260,42 @@ class Recent:
             found = self._engines.get(id(owner))
             if found is None or found[0] is not owner:
                 return None
-            self._engines.move_to_end(id(owner))
+            self._keep(owner, found[1])
             return found[1]
 
     def put(self, owner: Any, engine: Engine) -> None:
         """Keep the engine of a sitting."""
         with self._lock:
-            self._engines[id(owner)] = (owner, engine)
-            self._engines.move_to_end(id(owner))
+            self._keep(owner, engine)
             while len(self._engines) > self.most:
                 self._engines.popitem(last=False)
+            self._wait()
 
     def drop(self, owner: Any) -> None:
-        """Forget the engine of a sitting: an answer was taken back."""
+        """Forget the engine of a sitting: it has ended, or an answer was taken back."""
         with self._lock:
             self._engines.pop(id(owner), None)
+
+    def sweep(self) -> None:
+        """Forget what was not used for long."""
+        with self._lock:
+            until = time.monotonic() - self.idle
+            for key, (_, _, used) in list(self._engines.items()):
+                if used <= until:
+                    del self._engines[key]
+            self._timer = None
+            self._wait()
+
+    def _keep(self, owner: Any, engine: Engine) -> None:
+        self._engines[id(owner)] = (owner, engine, time.monotonic())
+        self._engines.move_to_end(id(owner))
+
+    def _wait(self) -> None:
+        """Look again later, as long as there is something to forget."""
+        if self._timer is None and self._engines:
+            self._timer = threading.Timer(self.idle, self.sweep)
+            self._timer.daemon = True
+            self._timer.start()
 
 
 class Problems:
