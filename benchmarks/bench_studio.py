@@ -150,7 +150,7 @@ def answers(seconds: float, figure: Path | None) -> None:
             ]
         running = Running(SERVER, data)
         try:
-            load(running, tokens[:10], 5, 5.0, 0.1)  # load compiled code, fill caches
+            load(running, tokens[:10], 5, 10.0, 0.1)  # load compiled code, fill caches
             curve, place = {}, 10
             for people in steps:
                 share = int(people * (1 + seconds / 12))
