@@ -45,6 +45,14 @@ class Recount:
         self.launched: dict[int, lines.CampaignLaunched] = {}
         self.certified: dict[int, lines.CampaignCertified] = {}
         self._keys = [self._key_row(party) for party in range(len(self.owns))]
+        self._committed = self._digest()  # before any items were added
+
+    def add(self, party: int, rows: Sequence[int]) -> None:
+        """New items of a party, or of a new one, with the places that the seed gives them."""
+        if party == len(self.owns):
+            self.owns.append(set())
+        self.owns[party] |= set(rows)
+        self._keys = [self._key_row(party) for party in range(len(self.owns))]
 
     def told(self, told: lines.CampaignTold, what: str) -> None:
         """Take an answer."""
@@ -87,12 +95,15 @@ class Recount:
         ]
         return np.concatenate(parts)
 
-    def commitment(self) -> Finding:
-        """The orders of the checks must be those of the committed seed."""
+    def _digest(self) -> str:
         state = hashlib.sha256()
         for keys in self._keys:
             state.update(keys.astype("<f8").tobytes())
-        same = state.hexdigest() == self.config.commit
+        return state.hexdigest()
+
+    def commitment(self) -> Finding:
+        """The orders of the checks must be those of the committed seed."""
+        same = self._committed == self.config.commit
         wrong = None if same else "the orders of the seed are not those that were committed to"
         return "audit orders", wrong, "follow from the committed seed"
 
@@ -163,9 +174,20 @@ class Recount:
 
     def _untested(self, test: lines.CampaignLaunched) -> int:
         """Items of the pool that were not tested and that nobody labelled: each counts as wrong."""
-        pool = set().union(*(self.owns[party] for party in test.parties))
+        pool = self._pool(test)
         pool -= {*test.items, *self.config.withdrawn, *dict(self.config.known)}
         return sum(self._fixed(item) is None for item in pool)
+
+    def _pool(self, test: lines.CampaignLaunched) -> set[int]:
+        """What the test speaks of: items that were added later are none of its ``n``."""
+        pool: set[int] = set()
+        end = 0
+        for block in self.config.blocks:
+            end += block
+            pool = {row for party in test.parties for row in self.owns[party] if row < end}
+            if len(pool) >= test.n and pool.issuperset(test.items):
+                break
+        return pool
 
     def _refuted(
         self, m: int, population: int, passed: lines.CampaignCertified, alpha: float

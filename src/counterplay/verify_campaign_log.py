@@ -10,7 +10,7 @@ Source: docs/theory/24-campaign.md, "The log"; docs/theory/28-studio.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -39,6 +39,14 @@ class _Imported(msgspec.Struct, frozen=True):
 
     known: tuple[tuple[Count, Count], ...] | None = None
     answers: tuple[tuple[Word, Count | None, Any], ...] | None = None
+
+
+class _Added(msgspec.Struct, frozen=True):
+    """What counts of ``label.add``."""
+
+    party: Word
+    rows: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=10_000)]
+    joins: bool = False
 
 
 class _Left(msgspec.Struct, frozen=True):
@@ -91,6 +99,8 @@ class LogRecount:
                 require_state(inside, what, "item", "is no item")
                 gone = tuple(sorted({*self.config.withdrawn, int(item or 0)}))
                 self._replace(withdrawn=gone)
+            case "add":
+                self._add(body, what)
             case "party":
                 self._leave(body, what)
             case "launch":
@@ -163,6 +173,21 @@ class LogRecount:
             self.recount.launched.clear()
         for name, code, _ in imported.answers or ():
             self._tell(name, code, what)
+
+    def _add(self, body: dict[str, Any], what: str) -> None:
+        added = to_record(body, _Added, what=what)
+        n = self.config.items
+        fits = added.rows == tuple(range(n, n + len(added.rows)))
+        require_state(fits, what, "rows", f"must follow row {n - 1}")
+        fresh = added.party not in self.names
+        require_state(fresh == added.joins, what, "joins", "is not true of the party")
+        if fresh:
+            self.names.append(added.party)
+            for account in (self.void, self.least, self.counts):
+                account[added.party] = 0
+        self._replace(items=n + len(added.rows), blocks=(*self.config.blocks, len(added.rows)))
+        self.recount.add(self.names.index(added.party), added.rows)
+        self.late |= set(self.names)  # with more items everybody's account is another one
 
     def _retract(self, name: str, what: str) -> None:
         require_state(name in self.told, what, "id", "has no answer to take back")

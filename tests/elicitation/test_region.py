@@ -9,7 +9,8 @@ import pytest
 
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation import region as regions
-from counterplay.elicitation.region import ModelRegion, Region, regrets, start_cells
+from counterplay.elicitation.region import ModelRegion, Region, start_cells
+from counterplay.elicitation.regrets import item_regrets, regrets
 
 POINTS = 20_000
 
@@ -100,3 +101,13 @@ def test_the_answer_model_is_bounded_on_boxes() -> None:
         if found.status == regions.CERTIFIED:
             assert not (region.contains(weights) & (own > 0.1 + 1e-9)).any()
         assert region.contains(found.witnesses).all()
+
+
+@pytest.mark.parametrize("ranged", [False, True])
+def test_the_regret_of_one_item_is_its_column(ranged: bool) -> None:
+    rng = np.random.default_rng(0)
+    weights, items = rng.dirichlet(np.ones(3), 600), rng.random((40, 3))
+    every = regrets(weights, items, ranged=ranged)
+    for item in (0, 17):
+        own = item_regrets(weights, items, items[item], ranged=ranged)
+        np.testing.assert_allclose(own, every[:, item], atol=1e-12)

@@ -52,7 +52,7 @@ def campaign_export(n: int = 40) -> bytes:
     return stream.export()
 
 
-def guard_export(rounds: int = 30) -> bytes:
+def guard_stream(rounds: int = 30) -> Stream:
     """A guard over some rounds, with late and missing outcomes."""
     config = guard_config(horizon=500)
     service, stream = Service(config), Stream(kind_of("guard"), config, "guard1")
@@ -65,6 +65,12 @@ def guard_export(rounds: int = 30) -> bytes:
         after = {"after": service.now.id}
         stream.add("guard.ended", after, actor="service", key=f"ended:{number}")
         service.next_round()
+    return stream
+
+
+def guard_export() -> bytes:
+    """Such a guard, closed."""
+    stream = guard_stream()
     stream.add("study.closed", {})
     return stream.export()
 

@@ -226,26 +226,22 @@ def test_verify_fails_a_campaign_whose_log_lies(finished: Made, word: str) -> No
 
 
 def test_label_studio_round_trip(tmp_path: Path) -> None:
-    stream, truth = fresh(tmp_path, n=450, parties=20)
-    for half in (200, 400):  # ten at a time for each of twenty parties
-        tasks = label_studio(stream.state)
-        assert len(tasks) == 200
-        assert all(set(task["meta"]) == {"question"} for task in tasks)
-        for task in tasks:
-            value = {"choices": [CLASSES[truth[int(task["data"]["case"][1:])]]]}
-            task["annotations"] = [{"completed_by": 3, "result": [{"value": value}]}]
-        body = {"source": "label studio", **_answers(stream.state, encoded(tasks))}
-        if half == 400:
-            break  # the next answers would fit twenty models
-        stream.add("label.imported", body)
-        assert len(stream.state.answers) == half
-    assert len(body["answers"]) == 200
+    stream, truth = fresh(tmp_path, n=1_200, parties=100)
+    tasks = label_studio(stream.state)
+    assert len(tasks) == 1_000  # ten for each of a hundred parties
+    assert all(set(task["meta"]) == {"question"} for task in tasks)
+    for task in tasks:
+        value = {"choices": [CLASSES[truth[int(task["data"]["case"][1:])]]]}
+        task["annotations"] = [{"completed_by": 3, "result": [{"value": value}]}]
+    body = {"source": "label studio", **_answers(stream.state, encoded(tasks))}
+    again = encoded(tasks)
+    stream.add("label.imported", body)
+    assert len(stream.state.answers) == 1_000
     for answer in stream.state.answers.values():
         assert answer.code == truth[answer.item]
         assert answer.source == "label studio"
-    codes = {name: code for name, code, _ in body["answers"]}
-    asked = stream.state.campaign._questions
-    assert all(codes[name] == truth[asked[name].item] for name in codes)
+    with pytest.raises(Refused, match="Nothing was imported"):
+        stream.add("label.imported", {"source": "again", **_answers(stream.state, again)})
     tasks[3]["data"]["question"] = "nothing"
     with pytest.raises(Refused, match="task 4: there is no question 'nothing'"):
         _answers(stream.state, encoded(tasks))

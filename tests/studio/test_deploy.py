@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from counterplay.commands.studio import app
-from counterplay.studio.kinds import kind_of
+from counterplay.studio.kinds import NewEvent, kind_of
+from studio.guards import guard_config
+
+if TYPE_CHECKING:
+    from studio.web_house import Web
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -72,3 +86,93 @@ def test_the_files_of_the_guide_make_studies(tmp_path: Path) -> None:
     (tmp_path / "scans.csv").write_text("case,clinic,size\n" + "\n".join(rows) + "\n")
     for block in blocks:
         assert kind_of(block["kind"]).read_config(block, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for unit in [*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")]:
+        text = unit.read_text().replace("/opt/counterplay/bin/counterplay", sys.executable)
+        (tmp_path / unit.name).write_text(text)
+    units = [str(path) for path in tmp_path.iterdir()]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = [line for line in done.stderr.splitlines() if "counterplay" in line]
+    assert (done.returncode, told) == (0, [])
+
+
+@pytest.mark.skipif(shutil.which("caddy") is None, reason="no Caddy here")
+def test_caddy_takes_its_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["caddy", "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"],
+        capture_output=True, text=True, check=False, env={"HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert '"flush_interval":-1' in done.stdout
+    assert '"max_size":25000000' in done.stdout
+
+
+@contextmanager
+def nginx(web: Web, folder: Path) -> Iterator[str]:
+    """The file of the operator, with a certificate and ports of its own."""
+    if shutil.which("nginx") is None or shutil.which("openssl") is None:
+        pytest.skip("no nginx here")
+    key, pem = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=studio.example.org"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    given = (DEPLOY / "nginx.conf").read_text()
+    server = given.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+    server = re.sub(r"(ssl_certificate\s+)\S+;", rf"\g<1>{pem};", server)
+    server = re.sub(r"(ssl_certificate_key\s+)\S+;", rf"\g<1>{key};", server)
+    server = server.replace("http://127.0.0.1:8700", web.url)
+    folder.chmod(0o755)
+    (folder / "nginx.conf").write_text(
+        f"pid {folder}/pid; error_log {folder}/error.log; daemon off; master_process off;\n"
+        f"events {{}}\nhttp {{ client_body_temp_path {folder}/body; proxy_temp_path {folder}/p; "
+        f"fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;\n"
+        f"{server}\n}}\n"
+    )
+    words = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
+    checked = subprocess.run([*words, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield f"https://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_nginx_passes_pages_and_live_numbers_on(web: Web, tmp_path: Path) -> None:
+    guard = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    cookies = {"cp_admin": web.admin().cookies["cp_admin"]}
+    with (
+        nginx(web, tmp_path) as url,
+        httpx.Client(base_url=url, verify=False, cookies=cookies, timeout=10) as client,
+    ):
+        page = client.get("/admin/login")
+        assert page.status_code == 200
+        assert page.headers["referrer-policy"] == "no-referrer"
+        too_large = client.post("/admin/login", content=b"x" * (26 * 2**20))
+        assert too_large.status_code == 413
+        with client.stream("GET", f"/admin/studies/{guard.public_id}/live") as live:
+            told = (json.loads(line[6:]) for line in live.iter_lines() if line.startswith("data:"))
+            assert next(told)["rounds"] == "1"
+            for number in range(2):  # each arrives while the next has not happened yet
+                ended = NewEvent("guard.ended", {"after": number}, f"e{number}", "service:1")
+                web.store.append_now(guard.public_id, ended, expected=None)
+                assert next(told)["rounds"] == str(number + 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,13 @@ import numpy as np
 import pytest
 
 from counterplay.core.exports import EventChain, write_export
-from counterplay.elicitation.forecast import Forecast
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
 from counterplay.studio.kinds.elicitation_config import item_names, read_catalogue
-from counterplay.studio.kinds.elicitation_engine import Engine
+from counterplay.studio.kinds.elicitation_engine import Engine, Problem, Recent
 from counterplay.studio.kinds.elicitation_pages import contradicted, promise, question, reasons
-from counterplay.studio.kinds.elicitation_posterior import Posterior
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
 from studio.web_house import Web, catalogue, fields
@@ -215,19 +212,6 @@ def test_the_page_says_when_an_answer_does_not_fit() -> None:
     pytest.fail("nothing was asked twice")
 
 
-def test_forecasts_of_pairs_equal_those_of_the_area() -> None:
-    rng = np.random.default_rng(0)
-    weights = rng.dirichlet(np.ones(3), 500)
-    ours, theirs = Posterior(weights), Forecast(weights)
-    for _ in range(5):
-        pair, chosen = rng.random((2, 3)), int(rng.integers(2))
-        np.testing.assert_allclose(ours.predict(pair), theirs.predict(pair), rtol=1e-9)
-        ours.learn(pair, chosen)
-        theirs.update(pair, chosen)
-    np.testing.assert_allclose(ours.shares, theirs.shares, rtol=1e-7)
-    assert math.isclose(ours.predict(pair).sum(), 1.0)
-
-
 @pytest.mark.claim("28.23")
 @pytest.mark.parametrize(
     ("table", "more", "told"),
@@ -340,3 +324,24 @@ def test_consent_comes_before_the_first_question(web: Web) -> None:
         client.post(f"/j/{token}", data={**form, "consent": "yes"})
     kinds = [event.kind for event in web.store.events(party.public_id)]
     assert kinds == ["party.joined", "consent", "elicit.asked"]
+
+
+def test_engines_are_forgotten_when_they_are_of_no_use() -> None:
+    problem, kept = Problem.of(study()), Recent(most=2)
+    people = [Sitting() for _ in range(3)]
+    for place, person in enumerate(people):
+        kept.put(person, Engine.fresh(problem, f"p{place}"))
+    assert kept.get(people[0]) is None
+    assert kept.get(people[2]) is not None
+    assert len(kept) == 2
+    kept.idle = 0.0
+    kept.sweep()  # nobody came for longer than the time that is allowed
+    assert len(kept) == 0
+
+
+def test_a_result_needs_no_engine_any_more() -> None:
+    stream = Stream(study())
+    assert KIND._engines.get(stream.state) is not None
+    stream.finish(np.array([0.6, 0.4]))
+    assert stream.state.result is not None
+    assert KIND._engines.get(stream.state) is None

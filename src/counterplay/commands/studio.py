@@ -22,6 +22,7 @@ for command in (
     studio_operate.backup,
     studio_operate.restore,
     studio_operate.check,
+    studio_operate.scrub,
     studio_operate.migrate,
     studio_operate.jobs,
 ):

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -96,7 +95,6 @@ def show_admins(data: Data = HERE, database: Database = None, as_json: Json = Fa
 def worker(
     data: Data = HERE,
     database: Database = None,
-    ray: Annotated[str | None, typer.Option(help="Address of a Ray cluster for stages.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -104,7 +102,7 @@ def worker(
 
     Example: counterplay studio worker --database postgresql+psycopg://studio@db/studio
     """
-    settings = replace(settings_of(data, database), ray=ray)
+    settings = settings_of(data, database)
     from counterplay.studio.worker import run_worker
 
     ended = run_worker(settings, once=once)
@@ -169,6 +167,21 @@ def check(data: Data = HERE, database: Database = None, as_json: Json = False) -
             typer.echo(str(finding))
     if not all_ok(found):
         raise typer.Exit(3)
+
+
+def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
+    """Overwrite what withdrawals erased: free space of the tables and the write-ahead log.
+
+    Writers wait while tables are rewritten. Example: counterplay studio scrub --data ./studio
+    """
+    settings = settings_of(data, database)
+    from counterplay.studio.scrubbing import scrub as overwrite
+
+    done = overwrite(settings)
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo("\n".join(done))
 
 
 def migrate(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:

@@ -7,6 +7,8 @@ Source: docs/theory/26-people.md, "Forecasts and questions".
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numba import njit
 
@@ -17,7 +19,14 @@ LAPSE_EDGES = np.array([0, 0.01, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.20, 0.25]
 TEMPERATURE_EDGES = np.array([0, 0.004, 0.012, 0.03, 0.08])
 LAPSES = 0.5 * (LAPSE_EDGES[1:] + LAPSE_EDGES[:-1])
 TEMPERATURES = 0.5 * (TEMPERATURE_EDGES[1:] + TEMPERATURE_EDGES[:-1])
+_S, _T = len(LAPSES), len(TEMPERATURES)
+_COLD = 1.0 / TEMPERATURES
+_SUMS = np.hstack(  # of the grid: mass by temperature, the same weighted by the lapse, all
+    [np.tile(np.eye(_T), (_S, 1)), np.kron(LAPSES[:, None], np.eye(_T)), np.ones((_S * _T, 1))]
+)
 _LEAST = 1e-9  # forecasts are positive
+_FAR = 45.0  # differences in units of the temperature: the rest is below rounding
+_NOBODY = 1e-290  # a particle whose share is smaller is kept at it
 
 
 class Forecast:
@@ -29,57 +38,83 @@ class Forecast:
         Particles (N, k), each as likely as the others before the first answer.
     """
 
+    _sums: FloatArray | None
+    """Mass (N, T) of every particle and temperature, weighted by the lapse, and in all."""
+    _last: tuple[FloatArray, FloatArray] | None
+    """The options of the last forecast, and the forecast."""
+
     def __init__(self, weights: FloatArray) -> None:
         self.weights = np.ascontiguousarray(weights)
         prior = np.exp(-8.0 * LAPSES)
-        grid = np.repeat(np.log(prior / prior.sum() / len(TEMPERATURES)), len(TEMPERATURES))
-        self.logs = np.tile(grid - np.log(len(weights)), (len(weights), 1))
-        self._posterior: FloatArray | None = None
-        self._last: tuple[bytes, FloatArray] | None = None  # options and their table
-
-    @property
-    def posterior(self) -> FloatArray:
+        grid = np.repeat(prior / prior.sum() / len(TEMPERATURES), len(TEMPERATURES))
+        self.posterior = np.tile(grid / len(weights), (len(weights), 1))
         """Posterior (N, G) of particles and noise."""
-        if self._posterior is None:
-            shares = np.exp(self.logs - self.logs.max())
-            self._posterior = np.asarray(shares / shares.sum())
-        return self._posterior
+        self.rest()
+
+    def copy(self) -> Forecast:
+        """Return a forecast that takes answers of its own."""
+        other = copy.copy(self)
+        other.posterior = self.posterior.copy()
+        return other
 
     @property
     def shares(self) -> FloatArray:
         """Posterior (N,) of the particles."""
-        return np.asarray(self.posterior.sum(axis=1))
+        return np.ascontiguousarray(self._summed()[:, -1])
 
     def predict(self, options: FloatArray) -> FloatArray:
         """Return the probability of each option being chosen; positive, with sum 1."""
-        return self._mean(self._table(options))
+        order = np.lexsort(options.T)  # whatever the order in which they are shown
+        same = np.ascontiguousarray(options[order])
+        if self._last is None or not np.array_equal(self._last[0], same):
+            p = np.maximum(_chances(_softmax(self.weights, same), self._summed()), _LEAST)
+            self._last = same, p / p.sum()
+        result = np.empty(len(options))
+        result[order] = self._last[1]
+        return result
 
     def update(self, options: FloatArray, chosen: int) -> float:
         """Take a choice; return the forecast that it had."""
-        table = self._table(options)
-        p = self._mean(table)
-        self.logs = self.logs + np.log(np.maximum(table[:, :, chosen], 1e-300))
-        self._posterior = None
-        return float(p[chosen])
+        p = float(self.predict(options)[chosen])
+        self.learn(options, chosen)
+        return p
+
+    def learn(self, options: FloatArray, chosen: int) -> None:
+        """Take a choice whose forecast is known already."""
+        _multiply(self.posterior, _softmax(self.weights, options)[chosen], 1 / (len(options) - 1))
+        self.rest()
+        sums = self._summed()
+        scale = 1.0 / float(sums[:, -1].sum())
+        _scale(self.posterior, scale)
+        sums *= scale
+
+    def rest(self) -> None:
+        """Forget everything that can be computed again."""
+        self._sums = self._last = None
+
+    def people(self, n: int, rng: np.random.Generator) -> IntArray:
+        """Return the particles of ``n`` posterior draws."""
+        return self._draw(n, rng)[0]
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray, FloatArray]:
         """Return ``n`` posterior draws: particle, lapse, temperature."""
-        flat = np.cumsum(self.posterior.ravel())
-        at = np.searchsorted(flat, rng.random(n) * flat[-1]).clip(max=flat.size - 1)
-        who, how = np.divmod(at, len(LAPSES) * len(TEMPERATURES))
-        lapse, temperature = np.divmod(how, len(TEMPERATURES))
+        who, rest = self._draw(n, rng)
+        lapse, temperature = np.divmod(_within(self.posterior, who, rest), len(TEMPERATURES))
         return who, LAPSES[lapse], TEMPERATURES[temperature]
 
-    def _table(self, options: FloatArray) -> FloatArray:
-        """Chances (N, G, m) of these options; an answer follows the forecast of the same ones."""
-        key = np.ascontiguousarray(options).tobytes()
-        if self._last is None or self._last[0] != key:
-            self._last = key, _answers(self.weights, np.ascontiguousarray(options))
-        return self._last[1]
+    def _draw(self, n: int, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Particles of draws, and how far into the share of its particle each of them falls."""
+        shares = self.shares
+        reached = np.cumsum(shares)
+        wanted = rng.random(n) * reached[-1]
+        who = _places(reached, wanted)
+        return who, wanted - (reached[who] - shares[who])
 
-    def _mean(self, table: FloatArray) -> FloatArray:
-        p = np.maximum(self.posterior.ravel() @ table.reshape(-1, table.shape[2]), _LEAST)
-        return np.asarray(p / p.sum())
+    def _summed(self) -> FloatArray:
+        """The posterior summed up over lapses: all that a forecast needs."""
+        if self._sums is None:
+            self._sums = self.posterior @ _SUMS
+        return self._sums
 
 
 def choice_chances(worth: FloatArray, lapse: FloatArray, temperature: FloatArray) -> FloatArray:
@@ -91,30 +126,84 @@ def choice_chances(worth: FloatArray, lapse: FloatArray, temperature: FloatArray
     return np.asarray(lapse[..., None] / (m - 1) + (1 - m * lapse[..., None] / (m - 1)) * softmax)
 
 
-@njit(cache=True)
-def _answers(weights, options):  # type: ignore[no-untyped-def]  # compiled by numba
-    """Chance (N, G, m) of every option for every particle and point of the noise grid."""
-    n, k = weights.shape
-    m, G = len(options), LAPSES.size * TEMPERATURES.size
-    result = np.empty((n, G, m))
-    worth, part = np.empty(m), np.empty(m)
-    for i in range(n):
-        top = -np.inf
-        for a in range(m):
-            worth[a] = 0.0
-            for j in range(k):
-                worth[a] += weights[i, j] * options[a, j]
-            top = max(top, worth[a])
-        for t in range(TEMPERATURES.size):
-            # a softmax at this temperature
-            total = 0.0
-            for a in range(m):
-                part[a] = np.exp((worth[a] - top) / TEMPERATURES[t])
-                total += part[a]
-            # a lapse ticks one of the others at random
-            for s in range(LAPSES.size):
-                slip = LAPSES[s] / (m - 1)
-                for a in range(m):
-                    share = slip + (1.0 - m * slip) * part[a] / total
-                    result[i, s * TEMPERATURES.size + t, a] = share
+def _softmax(weights: FloatArray, options: FloatArray) -> FloatArray:
+    """Chance (m, N, T) of every option for particles that never lapse."""
+    worth = options @ weights.T
+    gap = (worth - worth.max(axis=0))[:, :, None] * _COLD
+    part = np.exp(np.maximum(gap, -_FAR))  # beside a lapse one far behind is nothing
+    return np.asarray(part / part.sum(axis=0))
+
+
+@njit(cache=True, nogil=True)
+def _chances(part, sums):  # type: ignore[no-untyped-def]  # compiled by numba
+    """Chance (m,) of every option, for the posterior summed up over lapses."""
+    m = len(part)
+    result = np.zeros(m)
+    others = 1.0 / (m - 1)
+    for a in range(m):
+        for i in range(len(sums)):
+            for t in range(_T):
+                # a lapse ticks one of the others at random
+                slip = sums[i, _T + t] * others
+                result[a] += slip + (sums[i, t] - m * slip) * part[a, i, t]
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _multiply(posterior, likely, others):  # type: ignore[no-untyped-def]
+    """Multiply the posterior by the chances (N, T) of what was chosen.
+
+    A lapse ticks one of the others, each with the share ``others``.
+    """
+    cells = posterior.reshape((len(posterior), _S, _T))
+    for i in range(len(posterior)):
+        for s in range(_S):
+            slip = LAPSES[s] * others
+            rest = 1.0 - slip - LAPSES[s]
+            for t in range(_T):
+                cells[i, s, t] *= slip + rest * likely[i, t]
+
+
+@njit(cache=True, nogil=True)
+def _scale(posterior, scale):  # type: ignore[no-untyped-def]
+    """Normalise; nobody falls out altogether."""
+    flat = posterior.ravel()
+    for i in range(flat.size):
+        share = flat[i] * scale
+        flat[i] = share if share > _NOBODY else _NOBODY
+
+
+@njit(cache=True, nogil=True)
+def _within(posterior, who, rest):  # type: ignore[no-untyped-def]
+    """The first point of the noise grid where the sum of a particle's row reaches the rest."""
+    result = np.empty(len(who), np.int64)
+    for i in range(len(who)):
+        row = posterior[who[i]]
+        place, reached = 0, row[0]
+        while reached < rest[i] and place < row.size - 1:
+            place += 1
+            reached += row[place]
+        result[i] = place
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _places(reached, wanted):  # type: ignore[no-untyped-def]
+    """The first place where the sums reach each number, as ``np.searchsorted`` finds it."""
+    n = len(reached)
+    # where to begin to look, for numbers of every n-th part of the range
+    start = np.empty(n + 1, np.int64)
+    place = 0
+    for g in range(n + 1):
+        while place < n - 1 and reached[place] < reached[-1] * g / n:
+            place += 1
+        start[g] = place
+    result = np.empty(len(wanted), np.int64)
+    for i in range(len(wanted)):
+        place = start[min(int(n * wanted[i] / reached[-1]), n)]
+        while place > 0 and reached[place - 1] >= wanted[i]:
+            place -= 1
+        while place < n - 1 and reached[place] < wanted[i]:
+            place += 1
+        result[i] = place
     return result

@@ -109,7 +109,14 @@ class Region:
         return np.asarray(self.evidence(weights) < self.limit)
 
     def search(
-        self, start: FloatArray, items: FloatArray, item: int, regret: float, mode: int, most: int
+        self,
+        start: FloatArray,
+        items: FloatArray,
+        item: int,
+        regret: float,
+        mode: int,
+        most: int,
+        witnesses: int = WITNESSES,
     ) -> Search:
         """Look for a solvent preference that regrets ``item`` by more than ``regret``.
 
@@ -127,13 +134,15 @@ class Region:
             ``RATIO``, ``RANGE`` (unknown signs) or ``ANY`` (whether the region is empty).
         most:
             Cells to look at; beyond it the answer is "undecided".
+        witnesses:
+            How many such preferences to find.
         """
-        status, cells, found, witnesses = _search(
+        status, cells, found, met = _search(
             start, np.ascontiguousarray(items), item, regret, mode,
             (self.differences, self.sizes, self.levels, self.pairs, self.pair_levels),
-            self.jnd, self.limit, self.running, most,
+            self.jnd, self.limit, self.running, most, witnesses,
         )  # fmt: skip
-        return Search(int(status), witnesses[:found].copy(), int(cells))
+        return Search(int(status), met[:found].copy(), int(cells))
 
 
 class ModelRegion(Region):
@@ -164,15 +173,6 @@ def start_cells(k: int, unknown: IntArray) -> FloatArray:
             cell[j] *= sign
         cells.append(cell)
     return np.array(cells)
-
-
-def regrets(weights: FloatArray, items: FloatArray, *, ranged: bool) -> FloatArray:
-    """Return the regret (N, n) of every item under every preference."""
-    worth = weights @ items.T
-    best = worth.max(axis=1, keepdims=True)
-    if ranged:
-        return np.asarray((best - worth) / np.maximum(best - worth.min(axis=1)[:, None], 1e-300))
-    return np.asarray(1.0 - worth / np.maximum(best, 1e-300))
 
 
 @njit(cache=True)
@@ -348,7 +348,7 @@ def _violates(centre, items, order, count, item, r, mode, worst):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def _search(start, items, item, r, mode, answers, delta, limit, running, most):  # type: ignore[no-untyped-def]
+def _search(start, items, item, r, mode, answers, delta, limit, running, most, wanted):  # type: ignore[no-untyped-def]
     """Depth-first over cells; returns status, cells seen, number of witnesses, witnesses."""
     k = start.shape[2]
     stack = np.empty((_DEPTH + len(start), k, k))
@@ -361,13 +361,13 @@ def _search(start, items, item, r, mode, answers, delta, limit, running, most): 
     top, seen, found = len(start), 0, 0
     undecided = False
     order = np.arange(len(items))
-    witnesses = np.empty((WITNESSES, k))
+    witnesses = np.empty((wanted, k))
     differences, sizes, levels, _, _ = answers
     nobody = np.zeros(1, np.int64)
     one = np.empty((1, k))
     centre = one[0]
     while top > 0:
-        if seen >= most or found == WITNESSES:
+        if seen >= most or found == wanted:
             undecided = True
             break
         top -= 1

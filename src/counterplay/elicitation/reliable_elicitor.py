@@ -28,7 +28,7 @@ from counterplay.elicitation.choice_log import ChoiceAnswer, ChoiceQuery, Kind
 from counterplay.elicitation.comparisons import Option
 from counterplay.elicitation.forecast import PARTICLES
 from counterplay.elicitation.item_table import ItemTable
-from counterplay.elicitation.region import regrets
+from counterplay.elicitation.regrets import regrets
 from counterplay.elicitation.reliable_export import export_reliable, reliable_chain
 from counterplay.elicitation.reliable_result import ReliableResult
 from counterplay.elicitation.reliable_standing import standing

@@ -133,9 +133,8 @@ def _then(forecast: Forecast, entry: ChoiceAnswer) -> tuple[tuple[float, ...], .
     """Forecast of the others for each option that may be named first, fixed before the answer."""
     rows = []
     for first in range(len(entry.values)):
-        after = Forecast(forecast.weights)
-        after.logs = forecast.logs
-        after.update(entry.values, first)
+        after = forecast.copy()
+        after.learn(entry.values, first)
         rest = np.delete(entry.values, first, axis=0)
         rows.append(_chances(after.predict(rest)))
     return tuple(rows)

@@ -21,7 +21,8 @@ from counterplay.elicitation.exact_path import exact_elicitor, told_exact
 from counterplay.elicitation.forecast import Forecast
 from counterplay.elicitation.item_table import ItemTable
 from counterplay.elicitation.question_policy import Choice, Threats, most_telling
-from counterplay.elicitation.region import ModelRegion, Region, regrets, start_cells
+from counterplay.elicitation.region import ModelRegion, Region, start_cells
+from counterplay.elicitation.regrets import item_regrets, regrets
 from counterplay.elicitation.slips import AtMost, Unknown
 
 Stop = Literal["reliable", "credible", "exact"]
@@ -111,6 +112,7 @@ class ReliableState:
         if settings.stop == "exact":
             self.exact = exact_elicitor(items, settings.target, seed)
         self._regrets = regrets(self.forecast.weights, self.pool_values, ranged=items.ranged)
+        self._position = {int(row): j for j, row in enumerate(items.pool)}
         self._view: View | None = None
 
     @property
@@ -154,7 +156,7 @@ class ReliableState:
 
     def credible_regret(self, item: int) -> float:
         """Return the posterior quantile of the regret at the confidence."""
-        own = regrets(self.forecast.weights, self._with(item), ranged=self.items.ranged)[:, -1]
+        own = self._own(self.forecast.weights, item)
         order = np.argsort(own)
         reached = np.cumsum(self.forecast.shares[order])
         at = int(np.searchsorted(reached, self.settings.confidence * reached[-1] - 1e-12))
@@ -162,7 +164,7 @@ class ReliableState:
 
     def expected_regret(self, item: int) -> float:
         """Return the posterior mean of the regret."""
-        own = regrets(self.forecast.weights, self._with(item), ranged=self.items.ranged)[:, -1]
+        own = self._own(self.forecast.weights, item)
         return max(0.0, float(own @ self.forecast.shares))
 
     def finished(self) -> bool:
@@ -214,9 +216,14 @@ class ReliableState:
         if view.certified:
             high = self.settings.target
         low = min(low, high)
+        known = low  # somebody in the region regrets the item so much
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
-            if self._certified(view.bound, view.item, middle).status == regions.CERTIFIED:
+            found = None
+            if middle >= known:
+                found = self._certified(view.bound, view.item, middle, witnesses=1)
+                known = self._own(found.witnesses, view.item).max(initial=known)
+            if found is not None and found.status == regions.CERTIFIED:
                 high = middle
             else:
                 low = middle
@@ -229,7 +236,7 @@ class ReliableState:
         if not self.certifiable:
             return View(item, 0, nobody, False, False, 1.0)
         cloud = self._cloud()
-        own = regrets(cloud, self._with(item), ranged=self.items.ranged)[:, -1]
+        own = self._own(cloud, item)
         for number, region in enumerate(self.regions):
             evidence = region.evidence(cloud)
             inside = evidence < region.limit
@@ -250,14 +257,25 @@ class ReliableState:
             return View(item, number, threats, certified, member, largest)
         return View(item, None, nobody, False, False, 1.0)
 
-    def _certified(self, number: int, item: int, regret: float) -> regions.Search:
+    def _certified(
+        self, number: int, item: int, regret: float, witnesses: int = regions.WITNESSES
+    ) -> regions.Search:
         mode = regions.RANGE if self.items.ranged else regions.RATIO
-        return self._search(self.regions[number], item, regret, mode)
+        return self._search(self.regions[number], item, regret, mode, witnesses)
 
-    def _search(self, region: Region, item: int, regret: float, mode: int) -> regions.Search:
+    def _search(
+        self, region: Region, item: int, regret: float, mode: int, witnesses: int = 1
+    ) -> regions.Search:
         start = start_cells(self.items.k, self.items.unknown)
         values = self._with(item)
-        return region.search(start, values, len(values) - 1, regret, mode, self.settings.max_cells)
+        return region.search(
+            start, values, len(values) - 1, regret, mode, self.settings.max_cells, witnesses
+        )
+
+    def _own(self, weights: FloatArray, item: int) -> FloatArray:
+        """Regret of an item under every preference."""
+        values = self.items.values[item]
+        return item_regrets(weights, self.pool_values, values, ranged=self.items.ranged)
 
     def _with(self, item: int) -> FloatArray:
         """Values of the pool, and the item at the end."""
@@ -266,8 +284,7 @@ class ReliableState:
     def _cloud(self) -> FloatArray:
         """Posterior draws and jittered copies: they choose questions, never enter a forecast."""
         rng = np.random.default_rng(derive_seed(self.seed, "cloud", len(self.log)))
-        who, _, _ = self.forecast.sample(_CLOUD + _JITTERED, rng)
-        draws = self.forecast.weights[who]
+        draws = self.forecast.weights[self.forecast.people(_CLOUD + _JITTERED, rng)]
         corners = start_cells(self.items.k, self.items.unknown).reshape(-1, self.items.k)
         return np.vstack([draws[:_CLOUD], self._jittered(draws[_CLOUD:], 0.2, rng), corners])
 
@@ -279,7 +296,7 @@ class ReliableState:
             if len(known) >= _THREATS:
                 break
             near = self._jittered(known[rng.integers(len(known), size=_THREATS)], -0.3, rng)
-            own = regrets(near, self._with(item), ranged=self.items.ranged)[:, -1]
+            own = self._own(near, item)
             against = region.evidence(near)
             danger = (against < region.limit) & (own > self.settings.target)
             known = np.vstack([known, near[danger]])
@@ -292,11 +309,11 @@ class ReliableState:
         known = np.ones(self.items.k, dtype=bool)
         known[self.items.unknown] = False
         moved[:, known] = np.abs(moved[:, known])
-        return np.asarray(moved / np.abs(moved).sum(axis=1, keepdims=True))
+        return np.asarray(moved / (np.abs(moved) @ np.ones((self.items.k, 1))))
 
     def _choose(self) -> Choice | None:
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
-        position = {int(row): j for j, row in enumerate(self.items.pool)}
+        position = self._position
         asked = Counter(
             tuple(sorted(position[row] for row in entry.rows))
             for entry in self.log if entry.kind != "volunteered"

@@ -109,7 +109,7 @@ class CampaignQuestions(Report, Session):
 
     def _advance(self) -> None:
         """Go on as far as answers allow; write down what followed."""
-        if not self._state.open():
+        if not self._state.waiting():
             self._ahead.clear()
         self._state.advance()
         joint = self._state.joint

@@ -110,7 +110,7 @@ class CampaignState:
         """Go on until an answer is missing or everybody is done."""
         if self._run is None and not self.finished:
             self._begin()
-        while not self.finished and not self.open():
+        while not self.finished and not self.waiting():
             assert self._run is not None
             assert self.joint is not None
             if not self.wants:
@@ -126,6 +126,10 @@ class CampaignState:
     def open(self) -> Wants:
         """Questions that the protocol waits for."""
         return [] if self.joint is None else [want for want in self.wants if self._waits(*want)]
+
+    def waiting(self) -> bool:
+        """Whether the protocol waits for any answer."""
+        return self.joint is not None and any(self._waits(*want) for want in self.wants)
 
     def is_open(self, party: int, key: Key) -> bool:
         """Whether the protocol waits for an answer to this question."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 ROOMS = (
-    "participant", "join", "health", "admin", "studies", "new_campaign", "wizard", "labelling",
-    "guard_api", "coordinator", "guard_pages", "audits", "live", "reports",
+    "participant", "join", "health", "admin", "studies", "editing", "new_campaign",
+    "wizard", "labelling", "guard_api", "coordinator", "guard_pages", "audits", "live", "reports",
 )  # fmt: skip
 _STATIC = {
     "studio.css": "text/css; charset=utf-8",
@@ -130,13 +130,15 @@ def serve(
         Called with the same.
     """
     settings.check_host()
+    # questions of many people share the cores already: threads inside one would only wait
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     store = Store.open(settings, server=True)
     try:
         app = create_app(settings, store=store)
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
             server_header=False, date_header=True, proxy_headers=False, timeout_keep_alive=20,
-            limit_concurrency=2_000, h11_max_incomplete_event_size=32 * 1024,
+            limit_concurrency=2_000, ws="none", h11_max_incomplete_event_size=32 * 1024,
             timeout_graceful_shutdown=5, lifespan="on",
         )  # fmt: skip
         server = _Server(config)

@@ -44,8 +44,6 @@ class Settings:
         Most attempts to log in.
     metrics_token:
         Bearer token with which ``/metrics`` may be read from other machines.
-    ray:
-        Address of a Ray cluster that the stages of a job go to.
     lease:
         Seconds after which the job of a silent worker is given to another.
     job_memory:
@@ -73,7 +71,6 @@ class Settings:
     write_burst: float = 20.0
     logins_per_minute: float = 5.0
     metrics_token: str | None = field(default=None, repr=False)
-    ray: str | None = None
     lease: float = 60.0
     job_memory: int = 4 * 2**30
     job_seconds: float = 3600.0

@@ -177,6 +177,7 @@ class Workers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._environment = dict(os.environ)  # before the server limits its own threads
         self._processes: list[subprocess.Popen[bytes]] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="studio-workers", daemon=True)
@@ -208,6 +209,7 @@ class Workers:
             [sys.executable, "-m", "counterplay.studio.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
+            env=self._environment,
         )
         assert process.stdin is not None
         process.stdin.write(json.dumps({"parent": os.getpid(), "settings": raw}).encode())

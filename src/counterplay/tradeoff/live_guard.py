@@ -138,6 +138,25 @@ class LiveGuard:
         self.rounds = t + 1
         return t, model, chance, mode
 
+    def adopt(self, model: int, mode: Mode, chances: FloatArray) -> None:
+        """The last decision was made by another rule: go on from what that one chose."""
+        t, epoch = self.rounds - 1, self.epoch
+        decision, before = self.open[t], self.open[t].model
+        assert epoch is not None  # the decision has one
+        if mode == "stand-in":
+            self.standin = model
+        elif mode == "epoch":
+            epoch.model, epoch.chances, self.standin = model, chances, None
+        self.queues[before].pop()
+        self.queues[model].append([t, None])
+        self.live_rounds[before] -= 1
+        self.live_rounds[model] += 1
+        decision.model = model
+        if self.switches[-1][0] == t:
+            self.switches.pop()
+        if not self.switches or self.switches[-1][1] != model:
+            self.switches.append((t, model))
+
     def judge(self, number: int, primary: FloatArray, secondary: float, chance: float) -> int:
         """Take the losses of all models in a round that could be judged with this probability."""
         model, epoch = self.open[number]

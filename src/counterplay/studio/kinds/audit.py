@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import time
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -239,9 +240,17 @@ def run(
     model = None if config["model"] is None else str(models / config["model"])
     inputs = read_inputs(model, paths["table"], settings)
     stages: dict[str, dict[str, Any]] = {}
+    begun: dict[str, float] = {}
+    last = time.monotonic()
 
     def progress(text: str, done: int, of: int) -> None:
-        stages[text[:200]] = {"done": int(done), "of": int(of)}
+        nonlocal last
+        name, now = text[:200], time.monotonic()
+        used = now - begun.setdefault(name, last)  # its first batch ran since the last word
+        last = now
+        stages[name] = {"done": int(done), "of": int(of), "used": round(used, 1)}
+        if done:
+            stages[name]["planned"] = round(used * of / done, 1)
         if not beat({"stages": [{"name": k, **v} for k, v in stages.items()][-40:]}):
             raise Lost
 

@@ -20,11 +20,12 @@ from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.labeling.campaign_questions import label_code
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds.campaign_adding import check_addition
 from counterplay.studio.kinds.campaign_config import read_config
 from counterplay.studio.kinds.campaign_fold import BATCH, CampaignFold
 
 SERVER = "studio"
-_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved")
+_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved", "add")
 
 
 class CampaignKind:
@@ -207,7 +208,7 @@ def _check_party(state: CampaignFold, body: dict[str, Any]) -> None:
 def _check_imported(state: CampaignFold, body: dict[str, Any]) -> None:
     classes = state.config["classes"]
     if body.get("known"):
-        if state.answers:
+        if state.answers or len(state.state.blocks) > 1:
             raise Refused(
                 "Known labels can be imported before the first answer only: later ones would "
                 "change what the parties were promised."
@@ -243,6 +244,7 @@ _CHECKS = {
     "party": _check_party,
     "imported": _check_imported,
     "resolved": _check_resolved,
+    "add": check_addition,
 }
 
 

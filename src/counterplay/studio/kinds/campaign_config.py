@@ -109,16 +109,14 @@ def item_names(page: dict[str, Any]) -> list[str]:
     return [str(row[place]) for row in page["rows"]]
 
 
-def read_labels(
-    text: str, page: dict[str, Any], classes: Sequence[str], what: str = "the labels"
-) -> list[tuple[int, int]]:
+def read_labels(text: str, page: dict[str, Any], classes: Sequence[str]) -> list[tuple[int, int]]:
     """Read known labels, columns item and label: all of them, or a sentence with five offenders."""
     import csv
 
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     names = [str(n or "").strip().lower() for n in reader.fieldnames or []]
     if "item" not in names or "label" not in names:
-        raise InvalidInputError(f"{what} need the columns item and label, found {listed(names)}")
+        raise InvalidInputError(f"the file needs the columns item and label, found {listed(names)}")
     places = {name: i for i, name in enumerate(item_names(page))}
     found: dict[int, int] = {}
     problems: list[str] = []
@@ -197,7 +195,7 @@ def _read_known(folder: Path, raw: dict[str, Any], page: dict[str, Any]) -> dict
         return None
     data = read_limited(folder / str(raw["known"]), what="the known labels", limit=2**26)
     text = data.decode("utf-8-sig", "replace")
-    pairs = read_labels(text, page, raw["classes"], "the known labels")
+    pairs = read_labels(text, page, raw["classes"])
     return {item: raw["classes"][code] for item, code in pairs}
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from counterplay.labeling.campaign_export import tested_vectors
 from counterplay.labeling.campaign_questions import Question
 from counterplay.labeling.campaign_replay import apply_line
 from counterplay.labeling.joint import UNION
+from counterplay.studio.kinds.campaign_adding import take_addition
 from counterplay.studio.kinds.campaign_config import new_campaign
 
 BATCH = 10
@@ -67,6 +69,8 @@ class CampaignFold:
     """Questions whose answer was taken back: they are handed out first."""
     imported: dict[str, int] = field(default_factory=dict)
     erased: bool = False
+    numbered: Any = None
+    """What the protocol wanted when its questions got their numbers."""
 
     @classmethod
     def begin(cls, config: dict[str, Any]) -> CampaignFold:
@@ -102,7 +106,9 @@ class CampaignFold:
         except InvalidInputError as error:  # an estimator that cannot be fitted loses no answer
             self.problem = str(error)
             return
-        self.campaign._open()
+        if self.state.wants is not self.numbered:  # nothing opens before the protocol goes on
+            self.campaign._open()
+            self.numbered = self.state.wants
 
     def take(self, event: Event) -> None:
         """Apply an event of the campaign."""
@@ -128,6 +134,8 @@ class CampaignFold:
                 self.disagreed[int(event.body["item"])] = str(event.body.get("note", ""))[:1000]
             case "imported":
                 self._import(event)
+            case "add":
+                take_addition(self, event, quietly=False)
             case _:
                 self._line(word, event, event.body)
         if word not in ("launch", "certify", "result", "disagreed", "resolved", "ask"):
@@ -136,10 +144,8 @@ class CampaignFold:
     def line(self, word: str, body: dict[str, Any]) -> lines.Line:
         """The line of the campaign's log that an event holds."""
         kind = lines._LINES[word]
-        names = {f.name for f in msgspec.structs.fields(kind)}
-        return to_record(
-            {"type": word, **{k: v for k, v in body.items() if k in names}}, kind, what="the event"
-        )
+        told = {k: v for k, v in body.items() if k in _fields(kind)}
+        return to_record({"type": word, **told}, kind, what="the event")
 
     def _line(self, word: str, event: Event, body: dict[str, Any]) -> None:
         line = self.line(word, body)
@@ -260,6 +266,8 @@ class CampaignFold:
                 self.tests[False, -1 - len(self.tests), 0] = int(body["vector"])
             case "withdraw":
                 state.withdrawn[int(body["item"])] = body["reason"]
+            case "add":
+                take_addition(self, event, quietly=True)
             case "party":
                 self._left(body)
         if word == "party":
@@ -294,3 +302,9 @@ class CampaignFold:
         self.stated = None
         self.certified.clear()
         self.erased = False
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the fields of a line."""
+    return frozenset(f.name for f in msgspec.structs.fields(kind))

@@ -154,6 +154,7 @@ class Elicitation:
         if found is not None:
             return (NewEvent("elicit.asked", _builtins(found[1]), key, SERVER),)
         stated = engine.stated(problem.errors)
+        self._engines.drop(state)
         return (NewEvent("elicit.result", _builtins(stated), key, SERVER),)
 
     def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:

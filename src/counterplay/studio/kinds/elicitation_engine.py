@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
+import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,6 @@ from counterplay.elicitation.choice_log import ChoiceAnswer, ChoiceQuery
 from counterplay.elicitation.forecast import PARTICLES
 from counterplay.elicitation.item_table import ItemTable
 from counterplay.elicitation.question_policy import Choice, most_telling
-from counterplay.elicitation.region import regrets
 from counterplay.elicitation.reliable_export import stated_result
 from counterplay.elicitation.reliable_standing import standing
 from counterplay.elicitation.reliable_state import (
@@ -42,10 +42,11 @@ from counterplay.elicitation.reliable_state import _new_regions as new_regions
 from counterplay.elicitation.slips import AtMost
 from counterplay.errors import InvalidInputError
 from counterplay.studio.kinds.elicitation_config import check_page
-from counterplay.studio.kinds.elicitation_posterior import Posterior
 
 MOST_ENGINES = 256
-"""Engines in memory, about 2 MB each."""
+"""Engines in memory, about 0.9 MB each."""
+IDLE_SECONDS = 600.0
+"""An engine that was not used for so long is forgotten."""
 CHECK_EVERY = 6
 CLEAR = 0.9
 _CELLS, _MANY_CELLS = 40_000, 200_000
@@ -106,8 +107,6 @@ class Problem:
 class Engine(ReliableState):
     """One person's posterior and bets; takes answers with the forecasts that were recorded."""
 
-    forecast: Posterior
-
     @classmethod
     def fresh(cls, problem: Problem, stream: str) -> Engine:
         """Return the engine of a person who has not answered yet."""
@@ -116,7 +115,7 @@ class Engine(ReliableState):
         engine.__dict__.update(copy.copy(template.__dict__))
         seed = (problem.config.page or {}).get("seed", 0)
         engine.seed = derive_seed(seed, stream) % 2**31
-        engine.forecast = Posterior(template.forecast.weights)
+        engine.forecast = template.forecast.copy()
         engine.regions = new_regions(template.settings, template.items.k)
         engine.log, engine.clear, engine.repeats = [], [], Repeats()
         engine.stopped, engine._view = False, None
@@ -190,8 +189,7 @@ class Engine(ReliableState):
 
     def _best(self, item: int, n: int = 3) -> list[int]:
         """The recommended item and the next ones by expected regret."""
-        found = regrets(self.forecast.weights, self.pool_values, ranged=self.items.ranged)
-        order = np.argsort(self.forecast.shares @ found, kind="stable")[: n + 1]
+        order = np.argsort(self.forecast.shares @ self._regrets, kind="stable")[: n + 1]
         rows = [int(self.items.pool[j]) for j in order]
         return [item, *(row for row in rows if row != item)][: n + 1]
 
@@ -207,7 +205,7 @@ class Engine(ReliableState):
     def _choose(self) -> Choice | None:
         """As the area's rule, but a pair that could not be decided is not asked again."""
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
-        position = {int(row): j for j, row in enumerate(self.items.pool)}
+        position = self._position
         asked: Counter[tuple[int, ...]] = Counter()
         for entry in self.log:
             if entry.kind != "volunteered":
@@ -245,12 +243,16 @@ def warm_up() -> None:
 
 
 class Recent:
-    """The engines in use, at most so many; the one that was used least recently goes first."""
+    """The engines in use, at most so many; those not used for long are forgotten."""
 
-    def __init__(self, most: int = MOST_ENGINES) -> None:
-        self.most = most
-        self._engines: OrderedDict[int, tuple[Any, Engine]] = OrderedDict()
+    def __init__(self, most: int = MOST_ENGINES, idle: float = IDLE_SECONDS) -> None:
+        self.most, self.idle = most, idle
+        self._engines: OrderedDict[int, tuple[Any, Engine, float]] = OrderedDict()
         self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._engines)
 
     def get(self, owner: Any) -> Engine | None:
         """Return the engine of a sitting, if it is still there."""
@@ -258,21 +260,42 @@ class Recent:
             found = self._engines.get(id(owner))
             if found is None or found[0] is not owner:
                 return None
-            self._engines.move_to_end(id(owner))
+            self._keep(owner, found[1])
             return found[1]
 
     def put(self, owner: Any, engine: Engine) -> None:
         """Keep the engine of a sitting."""
         with self._lock:
-            self._engines[id(owner)] = (owner, engine)
-            self._engines.move_to_end(id(owner))
+            self._keep(owner, engine)
             while len(self._engines) > self.most:
                 self._engines.popitem(last=False)
+            self._wait()
 
     def drop(self, owner: Any) -> None:
-        """Forget the engine of a sitting: an answer was taken back."""
+        """Forget the engine of a sitting: it has ended, or an answer was taken back."""
         with self._lock:
             self._engines.pop(id(owner), None)
+
+    def sweep(self) -> None:
+        """Forget what was not used for long."""
+        with self._lock:
+            until = time.monotonic() - self.idle
+            for key, (_, _, used) in list(self._engines.items()):
+                if used <= until:
+                    del self._engines[key]
+            self._timer = None
+            self._wait()
+
+    def _keep(self, owner: Any, engine: Engine) -> None:
+        self._engines[id(owner)] = (owner, engine, time.monotonic())
+        self._engines.move_to_end(id(owner))
+
+    def _wait(self) -> None:
+        """Look again later, as long as there is something to forget."""
+        if self._timer is None and self._engines:
+            self._timer = threading.Timer(self.idle, self.sweep)
+            self._timer.daemon = True
+            self._timer.start()
 
 
 class Problems:

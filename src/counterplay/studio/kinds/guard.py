@@ -66,9 +66,18 @@ class GuardKind:
                 raise Refused(f"A guard takes no event {kind[:40]!r}.")
 
     def follow(self, config: dict[str, Any], state: GuardFold, event: Event) -> Sequence[NewEvent]:
-        """Make the first decision when the study opens, and the next when a round ends."""
+        """Make the first decision when the study opens, and the next when a round ends.
+
+        A live model that is taken down ends its round at once.
+        """
         if event.kind == "study.closed" and state.decisions:
             return [NewEvent("guard.result", _stated(state), f"result:{event.hash[:32]}", SERVER)]
+        if event.kind == "guard.taken_down" and event.body is not None and state.decisions:
+            last = len(state.decisions) - 1
+            live = event.body["model"] == state.decisions[last][0]
+            if not live or len(state.decisions) >= config["horizon"]:
+                return []
+            return [NewEvent("guard.ended", {"after": last}, f"ended:{last}", SERVER)]
         first = event.kind == "study.opened" and not state.decisions
         if not first and event.kind != "guard.ended":
             return []

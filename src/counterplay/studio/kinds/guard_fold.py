@@ -1,8 +1,9 @@
 """The state of a guard in the studio: the library's own guard, moved by decisions and outcomes.
 
 Rounds advance by ``guard.ended`` alone, never by a clock: the decision that follows is made by the
-guard in the order of the events, so a replay is the in-process run. When a stream is folded again
-the recorded decisions are compared with those that follow.
+guard in the order of the events, so a replay is the in-process run. A decision is what its event
+says: where the rule of today would have decided otherwise, the guard goes on from what was decided
+and promises no bound any more, since its own bound is about its own decisions.
 Source: docs/theory/28-studio.md, "The guard"; docs/theory/26-people.md, "The live guard".
 """
 
@@ -14,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from counterplay.core import export_bodies as bodies
 from counterplay.core.exports import Event
-from counterplay.core.records import refusal, to_record
+from counterplay.core.records import require_state, to_record
 from counterplay.errors import AssumptionWarning
 from counterplay.tradeoff import ChampionChallenger, HarmBudget
 
@@ -47,6 +49,8 @@ class GuardFold:
     last: dict[str, Any] = field(default_factory=dict)
     pending: dict[str, Any] | None = None
     stride: int = 1
+    other_rule: int | None = None
+    """First decision that the rule of today would have made otherwise."""
 
     @classmethod
     def begin(cls, config: dict[str, Any]) -> GuardFold:
@@ -61,8 +65,10 @@ class GuardFold:
     @property
     def bound(self) -> float | None:
         """What the harm above the rate cannot exceed; None once nobody was allowed."""
+        if self.other_rule is not None or self.void:
+            return None
         found = self.engine._harm_bound() if self.live else self.engine._bound()
-        return found if math.isfinite(found) and not self.void else None
+        return found if math.isfinite(found) else None
 
     @property
     def void(self) -> bool:
@@ -114,15 +120,26 @@ class GuardFold:
         made = self.pending if self.pending is not None else self.decide()
         self.pending = None
         if msgspec.json.decode(msgspec.json.encode(made)) != body:
-            raise refusal(
-                "the guard", f"event {event.seq}",
-                f"decision {len(self.decisions)} is not what follows from the outcomes",
-            )  # fmt: skip
+            self._adopt(made, to_record(body, bodies.LiveDecided, what=f"event {event.seq}"))
         model, mode = int(body["model"]), str(body["mode"])
         if not self.switches or self.switches[-1][1] != model:
             self.switches.append((len(self.decisions), model, mode))
         self.decisions.append((model, mode))
         self.last = {**body, "at": event.at}
+
+    def _adopt(self, made: dict[str, Any], told: bodies.LiveDecided) -> None:
+        """Take a decision as it was recorded; ``verify`` says whether it was right."""
+        number = len(self.decisions)
+        fits = told.decision == number and 0 <= told.model < len(self.config["models"])
+        require_state(fits, "the guard", f"decision {number}", "it is no decision of this guard")
+        if self.other_rule is None:
+            self.other_rule = number
+        if self.live and (made["model"], made["mode"]) != (told.model, told.mode):
+            chances = np.array(told.probabilities)
+            if len(chances) != len(self.config["models"]) or not chances[told.model] > 0:
+                chances = np.eye(len(self.config["models"]))[told.model]
+            mode: Any = "safe" if told.mode == "void" else told.mode
+            self.engine._guard.adopt(told.model, mode, chances)
 
     def _outcome(self, body: dict[str, Any]) -> None:
         told = to_record(body, bodies.LiveOutcome, what="the outcome")

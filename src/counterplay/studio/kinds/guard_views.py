@@ -86,16 +86,16 @@ def state_of(state: GuardFold) -> dict[str, Any]:
     }
 
 
-def live_numbers(state: GuardFold) -> dict[str, str]:
-    """The numbers that change while a page is open, as texts by name."""
+def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
+    """The numbers that change while a page is open, as texts by name in the reader's language."""
     told = served(state)
     bound = state.bound
     return {
         "model": told["model"] or told["fallback"],
-        "reason": told["reason"],
+        "reason": str(words.said(told["reason"])),
         "rounds": str(len(state.decisions)),
-        "used": f"{state.used:.1f}",
-        "allowed": "–" if bound is None else f"{bound:.1f}",
+        "used": words.number(state.used, 1),
+        "allowed": "–" if bound is None else words.number(bound, 1),
         "open": str(len(state.decisions) - len(state.judged)),
         "switches": str(max(0, len(state.switches) - 1)),
     }
@@ -113,7 +113,8 @@ def promise(state: GuardFold) -> str:
 def _row(state: GuardFold, j: int) -> dict[str, Any]:
     name = state.config["models"][j]
     rounds = sum(model == j for model, _ in state.decisions)
-    row: dict[str, Any] = {"name": name, "rounds": rounds, "number": j}
+    waiting = sum(m == j and t not in state.judged for t, (m, _) in enumerate(state.decisions))
+    row: dict[str, Any] = {"name": name, "rounds": rounds, "number": j, "open": waiting}
     if j in state.removed:
         row["removed"] = {"round": state.removed[j][0], "reason": state.removed[j][1]}
     if not state.live:

@@ -58,6 +58,11 @@
     const source = new EventSource(live.dataset.events);
     source.addEventListener("numbers", (event) => {
       for (const [name, text] of Object.entries(JSON.parse(event.data))) {
+        const [id, attribute] = name.split("@"); // a curve is an attribute of its line
+        if (["points", "y", "y1", "y2"].includes(attribute)) {
+          document.getElementById(id)?.setAttribute(attribute, text);
+          continue;
+        }
         document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`).forEach((element) => {
           if (element.textContent !== text) element.textContent = text;
         });

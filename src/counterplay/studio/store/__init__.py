@@ -9,6 +9,7 @@ Source: docs/theory/28-studio.md, "Append".
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -60,7 +61,7 @@ __all__ = ["Appended", "Folded", "NewEvent", "Store"]
 R = TypeVar("R")
 _RETRIES = 1_000
 _STRIPES = 1_024
-_THREADS = 16
+_THREADS = min(16, 4 + (os.cpu_count() or 4))  # more of them only wait for each other
 
 
 class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
@@ -154,8 +155,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         """Append all events or none, in one transaction."""
         wanted = list(events)
         async with self._turn(stream):
-            for _ in range(_RETRIES):
-                begun = await self.run(self._begin, stream, wanted, expected, None)
+            for tried in range(_RETRIES):
+                begun = await self.run(self._begin, stream, wanted, expected, None, tried > 0)
                 if isinstance(begun, list):
                     return begun
                 try:
@@ -181,8 +182,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         expected: int | None,
         also: Callable[[sa.Connection], None] | None,
     ) -> list[Appended]:
-        for _ in range(_RETRIES):
-            begun = self._begin(stream, events, expected, also)
+        for tried in range(_RETRIES):
+            begun = self._begin(stream, events, expected, also, tried > 0)
             if isinstance(begun, list):
                 return begun
             try:
@@ -197,10 +198,12 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         events: list[NewEvent],
         expected: int | None,
         also: Callable[[sa.Connection], None] | None,
+        again: bool,
     ) -> list[Appended] | Future[list[Appended]]:
         """Prepare under the stream's lock and queue the write; the lock is free after COMMIT.
 
-        Returns at once what was there already, under the same keys.
+        Returns at once what was there already, under the same keys. A key is new if nothing was
+        written since the page was made; if it is not, the table refuses it, and we look ``again``.
         """
         for event in events:
             checked(event)
@@ -208,7 +211,10 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         lock.acquire()
         try:
             before = self._current(stream)
-            known, new = self._split(stream, events)
+            known: list[Appended] = []
+            new = events
+            if again or before.seq != expected:
+                known, new = self._split(stream, events)
             if not new:
                 lock.release()
                 return known
@@ -279,9 +285,20 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         with self._lock_of(stream):
             return self._current(stream)
 
-    async def view(self, stream: str, look: Callable[[Folded], R]) -> R:
-        """Return ``look(folded)``, called in a thread while nobody changes the state."""
+    async def view(self, stream: str, look: Callable[[Folded], R], *, quick: bool = False) -> R:
+        """Return ``look(folded)`` while nobody changes the state.
+
+        It is called in a thread, unless it is ``quick`` and the state is at hand.
+        """
         async with self._turn(stream):
+            lock = self._lock_of(stream)
+            if quick and self._trusted and lock.acquire(blocking=False):
+                try:
+                    cached = self._folds.get(stream)
+                    if cached is not None:
+                        return look(cached)
+                finally:
+                    lock.release()
             return await self.run(self.view_now, stream, look)
 
     def view_now(self, stream: str, look: Callable[[Folded], R]) -> R:

@@ -29,7 +29,7 @@ from counterplay.studio.store.writer import Moved
 LARGEST = 2**24
 """Most bytes of the body of an event."""
 _ALWAYS = ("study.", "party.withdrawn", "party.renamed", "party.erased")
-_MOST_FOLLOWING = 1_000
+_MOST_FOLLOWING = 20_000
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,11 @@ class Links(Rows):
         """Return a party by its row number."""
         raise NotImplementedError
 
+    def find_party(self, number: int) -> PartyRow:
+        """Return the party of a session; what it is called may be half a minute old."""
+        found: PartyRow = self._cached(b"party:%d" % number, lambda: self.party_by_id(number))
+        return found
+
     def new_token(self, study: StudyRow, scopes: tuple[str, ...] | list[str]) -> str:
         """Return a new token for a service; it is shown only now."""
         if not scopes or not set(scopes) <= set(SCOPES):

@@ -72,12 +72,13 @@ def participants(store: Store, study: StudyRow) -> list[dict[str, Any]]:
     for party in store.parties(study)[:MOST_PARTIES]:
         if party.role == "participant":
             stream = store.stream_of(study, party)
-            progress = store.view_now(stream, lambda f: _progress(store, study, f))
-            rows.append({"id": party.public_id, "label": party.label, **progress})
+            found = store.view_now(stream, lambda f: progress(store, study, f))
+            rows.append({"id": party.public_id, "label": party.label, **found})
     return rows
 
 
-def _progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
+def progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
+    """Return how far the participant of a stream is."""
     sitting = folded.state
     result = None
     if sitting.result is not None:

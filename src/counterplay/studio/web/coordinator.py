@@ -17,7 +17,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import pages, security
-from counterplay.studio.web.house import house_of
+from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.sessions import admin_study
 from counterplay.studio.web.studies import safe_cell
 
@@ -54,10 +54,12 @@ async def show(
 
     values = await house.store.view(house.store.stream_of(study), look)
     parties = await house.store.run(house.store.parties, study)
+    added = request.query_params.get("added", "")
     return pages.page(
         request, "coordinator.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
-        wrong=wrong, made=made, links={p.label: p for p in parties}, estimate=estimate, **values,
+        wrong=wrong, made=made, links={p.label: p for p in parties}, estimate=estimate,
+        added=int(added) if added.isdigit() and len(added) < 6 else None, **values,
     )  # fmt: skip
 
 
@@ -98,10 +100,40 @@ async def change(request: Request) -> Response:
     try:
         kind, body = await house.store.view(stream, lambda f: _change(f.state, act, fields))
         await house.store.append(stream, NewEvent(kind, body, key, who.name), expected=None)
+        if body.get("forget"):
+            await house.store.run(_erase, house, study, body["party"], who.name)
     except InvalidInputError as error:
         return await show(request, study, wrong=str(error))
     await house.store.run(house.store.audit, who.name, kind, study.public_id, body)
     return pages.go(request, f"/admin/studies/{study.public_id}")
+
+
+async def add(request: Request) -> Response:
+    """Take new items of a party, or of one that joins with them: all of a file or nothing."""
+    from counterplay.studio.kinds.campaign_adding import addition, read_items
+
+    who, study = await _study(request)
+    house = house_of(request)
+    try:
+        fields, _, data = await read_upload(request)
+        who.check(house, fields)
+        party = " ".join(fields.get("new_party", "").split()) or fields.get("party", "")
+        frame = await house.store.run(read_items, data)
+        stream, key = house.store.stream_of(study), f"add:{fields.get('key', '')[:64]}"
+        body = await house.store.view(stream, lambda f: addition(f.state, party, frame))
+        await house.store.append(stream, NewEvent("label.add", body, key, who.name), expected=None)
+    except InvalidInputError as error:
+        return await show(request, study, wrong=str(error))
+    n = len(body["rows"])
+    told = {"party": party, "rows": n}
+    await house.store.run(house.store.audit, who.name, "label.add", study.public_id, told)
+    return pages.go(request, f"/admin/studies/{study.public_id}?added={n}")
+
+
+def _erase(house: House, study: StudyRow, label: str, actor: str) -> None:
+    for party in house.store.parties(study):
+        if party.label == label and party.erased_at is None:
+            house.store.withdraw_party(party, actor=actor)
 
 
 async def links(request: Request) -> Response:
@@ -112,9 +144,11 @@ async def links(request: Request) -> Response:
     who.check(house, fields)
     wanted = fields.get("party", "")
 
+    stream = house.store.stream_of(study)
+    names = await house.store.view(stream, lambda f: list(f.state.config["parties"]))
+
     def make() -> list[tuple[str, str]]:
         known = {p.label: p for p in house.store.parties(study) if p.erased_at is None}
-        names = list(house.store.config(study)["parties"])
         if wanted and wanted in names and wanted in known:
             return [(wanted, house.store.reissue(known[wanted]))]
         found = []
@@ -216,7 +250,7 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
 def _known(state: CampaignFold, text: str) -> dict[str, Any]:
     from counterplay.studio.kinds.campaign_config import read_labels
 
-    pairs = read_labels(text, state.config["page"], state.config["classes"], "the known labels")
+    pairs = read_labels(text, state.config["page"], state.config["classes"])
     if not pairs:
         raise Refused("The file has no labels.")
     return {"known": [list(pair) for pair in pairs]}
@@ -228,8 +262,9 @@ def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
 
     found, problems = [], []
     given = read_answers(text)
+    names = {state.secret(question): question for question in state.campaign._questions}
     for told in given:
-        name = state.find(told.question)
+        name = names.get(told.question)
         try:
             if name is None:
                 raise InvalidInputError(f"there is no question {told.question[:40]!r}")
@@ -272,6 +307,7 @@ def _text(data: bytes) -> str:
 
 
 router.add_route("/admin/studies/{study}/import", take_file, methods=["POST"])
+router.add_route("/admin/studies/{study}/add", add, methods=["POST"])
 router.add_route("/admin/studies/{study}/change", change, methods=["POST"])
 router.add_route("/admin/studies/{study}/party-links", links, methods=["POST"])
 router.add_route("/admin/studies/{study}/labels.csv", labels_csv, methods=["GET"])

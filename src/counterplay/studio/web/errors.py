@@ -6,6 +6,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from counterplay.errors import CounterplayError, InvalidInputError
@@ -42,7 +43,7 @@ def told(request: Request, error: Exception) -> str:
     if isinstance(error, Forbidden | TooLarge | TooMany):
         return words(f"error.{error.status}.text")
     key = next((key for kind, key in _KEYS.items() if isinstance(error, kind)), None)
-    return words(f"error.{key}") if key else str(error)
+    return words(f"error.{key}") if key else words.said(str(error))
 
 
 def answer(
@@ -61,12 +62,16 @@ def answer(
     title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
     hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
     if inside(request.scope).startswith("/api/"):
-        body = {"error": sentence, "field": field, "hint": words(hint)}
+        body = {"error": _plain(sentence), "field": field, "hint": words(hint)}
         return pages.data(body, status, headers)
     return pages.page(
         request, "error.html", status=status, headers=headers, title=words(title),
         sentence=sentence, hint=words(hint), number=number,
     )  # fmt: skip
+
+
+def _plain(sentence: str) -> str:
+    return sentence.striptags() if isinstance(sentence, Markup) else sentence
 
 
 async def _studio(request: Request, error: Exception) -> Response:

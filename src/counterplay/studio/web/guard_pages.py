@@ -27,7 +27,12 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 720.0, 260.0, 48.0, 30.0
 
 
 async def dashboard(
-    request: Request, study: StudyRow, *, wrong: str | None = None, token: str | None = None
+    request: Request,
+    study: StudyRow,
+    *,
+    wrong: Refused | None = None,
+    token: str | None = None,
+    chosen: int | None = None,
 ) -> Response:
     """Show a guard; called by the page of a study."""
     who, _ = await admin_study(request)
@@ -39,11 +44,14 @@ async def dashboard(
         return {"guard": state_of(folded.state), "promise": promise(folded.state)}
 
     values = await house.store.view(house.store.stream_of(study), look)
+    down = request.query_params.get("down", "")
+    rows = {str(row["number"]): row for row in values["guard"]["models"] if "removed" in row}
     base = house.settings.base_url or str(request.base_url).rstrip("/")
     return pages.page(
         request, "guard_dashboard.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
-        wrong=wrong, token=token, chart=chart(values["guard"]),
+        wrong=None if wrong is None else str(wrong), field=None if wrong is None else wrong.field,
+        token=token, chosen=chosen, down=rows.get(down), chart=chart(values["guard"]),
         api=f"{base}/api/guard/{study.public_id}", **values,
     )  # fmt: skip
 
@@ -61,9 +69,9 @@ async def take_down(request: Request) -> Response:
     try:
         await house.store.append(house.store.stream_of(study), event, expected=None)
     except Refused as error:
-        return await dashboard(request, study, wrong=str(error))
+        return await dashboard(request, study, wrong=error, chosen=int(str(body["model"])))
     await house.store.run(house.store.audit, who.name, "take down", study.public_id, body)
-    return pages.go(request, f"/admin/studies/{study.public_id}")
+    return pages.go(request, f"/admin/studies/{study.public_id}?down={body['model']}")
 
 
 async def new_token(request: Request) -> Response:
@@ -72,7 +80,7 @@ async def new_token(request: Request) -> Response:
     house = house_of(request)
     scopes = [s for s in ("serve", "report") if fields.get(s) == "yes"]
     if not scopes:
-        told = pages.reader(request)("guard.no_scope")
+        told = Refused(pages.reader(request)("guard.no_scope"), "scope")
         return await dashboard(request, study, wrong=told)
     secret = await house.store.run(house.store.new_token, study, scopes)
     await house.store.run(
@@ -88,6 +96,21 @@ async def _form(request: Request) -> tuple[dict[str, str], Any, StudyRow]:
     if study.kind != "guard":
         raise Missing("There is no such page.")
     return fields, who, study
+
+
+def live_guard(state: Any, words: Any) -> dict[str, str]:
+    """The numbers of the dashboard while it is open, and the curve: ``id@attribute`` is set."""
+    from counterplay.studio.kinds.guard_views import live_numbers, state_of
+
+    told = live_numbers(state, words)
+    drawn = chart(state_of(state))
+    if drawn is not None:
+        told |= {"curve@points": drawn["line"], "bound@points": drawn["bound"],
+                 "axis@y1": str(drawn["zero"]), "axis@y2": str(drawn["zero"]),
+                 "zero@y": str(drawn["zero"] + 4),
+                 "highest": words.number(drawn["highest"], 0),
+                 "last": words("guard.round_axis", n=drawn["last"])}  # fmt: skip
+    return told
 
 
 def chart(guard: dict[str, Any]) -> dict[str, Any] | None:

@@ -108,8 +108,14 @@ async def _consented(house: House, known: int | None, study: StudyRow) -> bool:
         return False
     party = await house.store.run(house.store.party_by_id, known)
     stream = house.store.stream_of(study, party)
-    found: bool = await house.store.view(stream, lambda f: getattr(f.state, "consented", False))
+    if study.kind != "elicitation":  # one log for all: whose consent it is stands in the event
+        return await house.store.run(_agreed, house, stream, party.public_id)
+    found: bool = await house.store.view(stream, lambda f: f.state.consented)
     return found
+
+
+def _agreed(house: House, stream: str, party: str) -> bool:
+    return any(e.kind == "consent" and e.actor == party for e in house.store.events(stream))
 
 
 async def _find(request: Request, house: House) -> tuple[LinkRow, StudyRow] | None:
@@ -142,11 +148,16 @@ def _start_page(
     closed = study.closed_at if study.state == "closed" else None
     return pages.page(
         request, "start.html", status=422 if missing else 200, preferred=page.get("locale"),
-        study=study, asks=page.get("asks", ""), consent=page.get("consent", ""),
+        study=study, asks=_asks(page), consent=page.get("consent", ""),
         questions=questions, minutes=minutes, used=used, cap_reached=full and not used,
         closed=closed, missing=missing, token=token, open_link=link.party is None,
         csrf=security.form_token(house.server_key, _mark(token), "start"),
     )  # fmt: skip
+
+
+def _asks(page: dict[str, Any]) -> str:
+    """Who asks, and why; campaigns call it differently."""
+    return page.get("asks") or " ".join(filter(None, (page.get("who"), page.get("intro"))))
 
 
 @cache

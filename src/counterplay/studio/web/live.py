@@ -7,6 +7,7 @@ and audience, from the state in memory, so two hundred listeners cost what one c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,6 +17,7 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from counterplay.studio.errors import Unavailable
+from counterplay.studio.web import pages
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.sessions import admin_study
 
@@ -87,10 +89,26 @@ def events(
         Whether the page should be loaded again instead, asked after every change.
     """
     feed = feed_of(house_of(request))
+    return _streamed(request, _follow(feed, stream, who, look, reload))
+
+
+def _streamed(request: Request, told: AsyncIterator[str]) -> Response:
+    """Send messages as they come; counted, so that there are not too many such pages."""
+    feed = feed_of(house_of(request))
     if feed.listeners >= MOST_LISTENERS:
         raise Unavailable("Too many pages are open; the numbers follow when one is closed.")
-    told = _follow(feed, stream, who, look, reload)
-    return StreamingResponse(told, 200, _HEADERS, media_type="text/event-stream")
+    counted = _counted(feed, told)
+    return StreamingResponse(counted, 200, _HEADERS, media_type="text/event-stream")
+
+
+async def _counted(feed: Feed, told: AsyncIterator[str]) -> AsyncIterator[str]:
+    feed.listeners += 1
+    try:
+        async with contextlib.aclosing(told) as messages:  # type: ignore[type-var]
+            async for message in messages:
+                yield message
+    finally:
+        feed.listeners -= 1
 
 
 async def _follow(
@@ -100,13 +118,12 @@ async def _follow(
     look: Callable[[Folded], dict[str, str]],
     reload: Callable[[], Awaitable[bool]] | None,
 ) -> AsyncIterator[str]:
-    feed.listeners += 1
     changes = feed.house.store.listen([stream])
     waiting = asyncio.ensure_future(anext(changes))
     try:
         yield "retry: 3000\n\n"
         now = await feed.house.store.view(stream, lambda folded: folded.seq)
-        yield _message("numbers", await feed.told(stream, who, now, look))
+        yield message("numbers", await feed.told(stream, who, now, look))
         while True:
             done, _ = await asyncio.wait({waiting}, timeout=HEARTBEAT)
             if not done:
@@ -118,31 +135,35 @@ async def _follow(
                 return
             waiting = asyncio.ensure_future(anext(changes))
             if reload is not None and await reload():
-                yield _message("reload", "{}")
-            yield _message("numbers", await feed.told(stream, who, seq, look))
+                yield message("reload", "{}")
+            yield message("numbers", await feed.told(stream, who, seq, look))
     finally:
-        feed.listeners -= 1
         waiting.cancel()
 
 
-def _message(name: str, data: str) -> str:
+def message(name: str, data: str) -> str:
+    """Return an event as it is sent."""
     return f"event: {name}\ndata: {data}\n\n"
 
 
 async def study_events(request: Request) -> Response:
     """Follow a study as its coordinator: counts, ledger or guard."""
     _, study = await admin_study(request)
-    house = house_of(request)
-    stream = house.store.stream_of(study)
+    house, words = house_of(request), pages.reader(request)
+    stream, who = house.store.stream_of(study), f"coordinator {words.code}"
     if study.kind == "campaign":
         from counterplay.studio.kinds.campaign_views import numbers
 
-        return events(request, stream, "coordinator", lambda f: numbers(f.state, None))
+        return events(request, stream, who, lambda f: numbers(f.state, None))
     if study.kind == "guard":
-        from counterplay.studio.kinds.guard_views import live_numbers
+        from counterplay.studio.web.guard_pages import live_guard
 
-        return events(request, stream, "coordinator", lambda f: live_numbers(f.state))
-    return events(request, stream, "coordinator", lambda f: {"events": str(f.seq)})
+        return events(request, stream, who, lambda f: live_guard(f.state, words))
+    if study.kind == "elicitation":
+        from counterplay.studio.web.people import follow_people
+
+        return _streamed(request, follow_people(house.store, study, words))
+    return events(request, stream, who, lambda f: {"events": str(f.seq)})
 
 
 router.add_route("/admin/studies/{study}/live", study_events, methods=["GET"])

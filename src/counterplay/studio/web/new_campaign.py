@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 router = APIRouter()
 COLUMNS = ("owner", "id", "text", "known_column")
 _EMPTY = {"name": "", "owner": "", "classes": "", "id": "", "text": "", "known_column": "",
-          "scope": "union", "max_error": "5", "confidence": "95"}  # fmt: skip
+          "scope": "union", "max_error": "5", "confidence": "95", "asks": "", "consent": "",
+          "names_open": ""}  # fmt: skip
 
 
 async def show_form(request: Request) -> Response:
@@ -35,7 +36,7 @@ async def make(request: Request) -> Response:
     who, house = await admin(request, "owner"), house_of(request)
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
-    given = {k: fields.get(k, "").strip()[:2_000] for k in _EMPTY}
+    given = {k: fields.get(k, "").strip()[:10_000] for k in _EMPTY}
     try:
         config = await house.store.run(_config, given, content)
     except Refused as error:
@@ -75,7 +76,9 @@ def _config(given: dict[str, str], content: bytes) -> dict[str, Any]:
                 listed = ", ".join(columns[:12])
                 raise Refused(f"There is no column {given[key][:40]!r}; there are {listed}.", key)
         raw = {"kind": "campaign", "table": "items.csv", "classes": classes, **shares,
-               "scope": given["scope"], **{k: given[k] for k in COLUMNS if given[k]}}  # fmt: skip
+               "scope": given["scope"], **{k: given[k] for k in COLUMNS if given[k]},
+               "intro": given["asks"][:2_000], "consent": given["consent"],
+               "names_open": given["names_open"] == "yes"}  # fmt: skip
         return read_config(raw, Path(folder))
 
 

@@ -167,7 +167,7 @@ async def _here(
     def look(folded: Folded) -> tuple[str, dict[str, Any]]:
         return _model(house, who, folded, words, back)
 
-    name, model = await house.store.view(who.stream, look)
+    name, model = await house.store.view(who.stream, look, quick=True)
     return pages.page(
         request, name, status=status, study=who.study, note=note, csrf=who.token(house),
         key=security.new_key(), preferred=who.party.locale, **model,

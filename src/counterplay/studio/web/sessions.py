@@ -6,7 +6,6 @@ there.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ ADMIN_COOKIE = "cp_admin"
 PARTY_DAYS = 90.0
 ADMIN_HOURS = 12.0
 ROLES = {"viewer": 0, "coordinator": 1, "owner": 2}
-_SECONDS = 2.0  # a party's row may be this old
 
 
 class LoggedOut(StudioError):
@@ -87,9 +85,6 @@ class Admin:
         return self.role == "owner" or (self.role == "coordinator" and self.row.study == study.id)
 
 
-_parties: dict[tuple[int, int], tuple[float, PartyRow]] = {}
-
-
 async def participant(request: Request, kind: str | None = None) -> Participant:
     """Return who asks for a page of a study; Missing alike for strangers and other studies."""
     house, public = house_of(request), request.path_params["study"]
@@ -100,23 +95,11 @@ async def participant(request: Request, kind: str | None = None) -> Participant:
     session = store.find_session(secret)
     if session is None or session.party is None:
         raise Missing("There is no such study.")
-    party = _party(house, session.party)
+    party = store.find_party(session.party)
     study = store.study_by_id(party.study)
     if study.public_id != public or (kind is not None and study.kind != kind):
         raise Missing("There is no such study.")
     return Participant(secret, study, party, store.stream_of(study, party))
-
-
-def _party(house: House, number: int) -> PartyRow:
-    key, now = (id(house), number), time.monotonic()
-    known = _parties.get(key)
-    if known is not None and known[0] > now:
-        return known[1]
-    if len(_parties) > 20_000:
-        _parties.clear()
-    row = house.store.party_by_id(number)
-    _parties[key] = (now + _SECONDS, row)
-    return row
 
 
 async def admin(request: Request, role: str = "viewer") -> Admin:

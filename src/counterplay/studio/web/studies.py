@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.store.base import PartyRow, StudyRow
 from counterplay.studio.web import activity, pages, security, sessions
@@ -121,9 +122,13 @@ async def import_study(request: Request) -> Response:
     who, house = await sessions.admin(request, "owner"), house_of(request)
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
-    if not content:
-        raise Refused(pages.reader(request)("new.no_file"), "file")
-    study = await house.store.run(lambda: take(house.store, content, actor=who.name))
+    try:
+        if not content:
+            raise Refused("Choose a file first.", "file")
+        study = await house.store.run(lambda: take(house.store, content, actor=who.name))
+    except InvalidInputError as error:
+        token = who.token(house)
+        return pages.page(request, "import.html", status=422, csrf=token, wrong=str(error))
     await note(request, who, "imported", study.public_id)
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
@@ -196,6 +201,7 @@ async def _elicitation(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
         days=days, most=max(1, *(n for _, n in days)), made=made,
+        edited=request.query_params.get("edited") == "1",
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ with it by a test. Nothing a person reads is written anywhere else.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +14,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from markupsafe import Markup
+
+from counterplay.studio.web.sentences import Found, Sentences
+
 LANGUAGES = ("en", "de")
+_GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _MARKS = {"en": (",", "."), "de": ("\N{NO-BREAK SPACE}", ",")}
 
 
@@ -32,6 +38,7 @@ class Language:
         self.code = code
         self.texts = texts
         self._group, self._point = _MARKS[code]
+        self._own = frozenset(texts.values())
 
     def __call__(self, key: str, **values: Any) -> str:
         """Return a text; ``n`` chooses between its forms for one and for several."""
@@ -46,6 +53,35 @@ class Language:
     def has(self, key: str) -> bool:
         """Whether there is a text of this name."""
         return key in self.texts
+
+    def said(self, sentence: str) -> str:
+        """Return a sentence of the library in this language; one that is not known stays English.
+
+        Examples
+        --------
+        >>> language("de").said("Line 3 has 2 fields, the header has 4.")
+        'Zeile 3 hat 2 Felder, die Kopfzeile hat 4.'
+        """
+        if self.code == "en" or sentence in self._own:
+            return sentence[:1].upper() + sentence[1:]
+        found = recognised(sentence)
+        if found is None:
+            return Markup(self.texts["error.said"]).format(
+                sentence=Markup('<span lang="en">{}</span>').format(sentence)
+            )
+        values = {name: self._value(name, text) for name, text in found.values.items()}
+        return self.texts[found.key].format(**values)
+
+    def _value(self, name: str, text: str) -> str:
+        if name == "problem":
+            return str(self.said(text))
+        if name == "problems":
+            return "; ".join(str(self.said(one)).removesuffix(".") for one in text.split("; "))
+        if text == "the file":
+            return self.texts["error.the_file"]
+        if _GROUPED.fullmatch(text):
+            return self.number(int(text.replace(",", "")))
+        return text
 
     def number(self, value: float, digits: int = 0) -> str:
         """Return a number with this many decimal places, grouped as people write it here."""
@@ -87,8 +123,21 @@ class Language:
 def language(code: str) -> Language:
     """Return a language; unknown ones are English."""
     known = code if code in LANGUAGES else "en"
-    text = resources.files("counterplay.studio").joinpath(f"texts/{known}.toml").read_text("utf-8")
-    return Language(known, _flat(tomllib.loads(text)))
+    folder = resources.files("counterplay.studio").joinpath("texts")
+    texts: dict[str, str] = {}
+    for name in (f"{known}.toml", f"said.{known}.toml"):
+        texts |= _flat(tomllib.loads(folder.joinpath(name).read_text("utf-8")))
+    return Language(known, texts)
+
+
+def recognised(sentence: str) -> Found | None:
+    """Return which sentence of the catalogue this is, and its values."""
+    return _english().find(sentence)
+
+
+@cache
+def _english() -> Sentences:
+    return Sentences(language("en").texts)
 
 
 def wanted(accept: str) -> str:

@@ -22,6 +22,7 @@ from counterplay.studio.web import pages, security, sessions
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import house_of
 from counterplay.studio.web.studies import read_upload, sample_question, study_page
+from counterplay.studio.web.texts import recognised
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,8 +205,16 @@ async def _columns(request: Request, draft: Draft, wrong: str | None) -> Respons
     return pages.page(
         request, "new_columns.html", status=200 if wrong is None else 422, rows=rows,
         chosen=chosen, units=draft.fields.get("units", {}), wrong=wrong, csrf=who.token(house),
+        at=_column_of(wrong, rows),
         key=request.path_params["key"], directions=DIRECTIONS,
     )  # fmt: skip
+
+
+def _column_of(wrong: str | None, rows: list[dict[str, Any]]) -> str | None:
+    """The column that a sentence is about: the error stands beside it."""
+    found = None if wrong is None else recognised(wrong)
+    named = "" if found is None else found.values.get("column", "")
+    return next((row["name"] for row in rows if repr(row["name"]) == named), None)
 
 
 def _chosen(draft: Draft, rows: list[dict[str, Any]]) -> dict[str, str]:

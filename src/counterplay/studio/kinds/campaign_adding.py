@@ -1,0 +1,152 @@
+"""Items that come to a campaign while it runs: a table in, one event, the same campaign at replay.
+
+The event holds the cells of the new rows and the round at whose beginning they come in; a replay
+that may not run the protocol, because answers were erased, takes the round from there.
+Source: docs/theory/24-campaign.md, "Changes on the way".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from counterplay.labeling.campaign_log import pool_mark
+from counterplay.labeling.campaign_replay import apply_line
+from counterplay.studio.errors import Refused
+from counterplay.studio.kinds.campaign_config import item_names, plain_cell, pool
+from counterplay.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from counterplay.core.exports import Event
+    from counterplay.studio.kinds.campaign_fold import CampaignFold
+
+MOST_ADDED = 10_000
+
+
+def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the body of ``label.add`` for a table of new items, or say what is wrong with it.
+
+    Parameters
+    ----------
+    state:
+        The campaign now.
+    party:
+        Whose they are; a name that is not there yet joins with them.
+    frame:
+        A table with the columns of the first one.
+    """
+    page = state.config["page"]
+    if page["images"] is not None:
+        raise Refused("Items with pictures cannot be added here.", "file")
+    names = [str(column) for column in frame.columns]
+    lacking = [column for column in page["columns"] if column not in names]
+    if lacking:
+        told = ", ".join(page["columns"][:12])
+        raise Refused(f"There is no column {lacking[0]!r:.60}; there are needed {told}.", "file")
+    frame = frame.set_axis(names, axis=1)[page["columns"]]
+    if not 0 < len(frame) <= MOST_ADDED:
+        raise Refused(f"Between 1 and {MOST_ADDED:,} items can be added at a time.", "file")
+    cells = [[plain_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    _check_names(page, cells)
+    first = state.config["items"]
+    rows = list(range(first, first + len(cells)))
+    table = _table(enlarged(state.config, party, cells))
+    mark = msgspec.to_builtins(pool_mark(table.part(np.array(rows))))
+    return {"party": party, "rows": rows, "fingerprint": mark, "cells": cells,
+            "joins": party not in state.state.names, "begins": begins(state)}  # fmt: skip
+
+
+def check_addition(state: CampaignFold, body: dict[str, Any]) -> None:
+    """Refuse what a campaign cannot take now."""
+    inner = state.state
+    if inner.finished or inner.joint is None:
+        raise Refused("The campaign is finished; begin a new one with known labels.")
+    if not str(body["party"]).strip() or len(str(body["party"])) > 200:
+        raise Refused("The party must be 1 to 200 printable characters.", "party")
+    if bool(body["joins"]) != (body["party"] not in inner.names):
+        raise Refused("The campaign went on at the same time; look again.")
+    if not body["joins"]:
+        number = state.campaign._party(str(body["party"]))
+        if number in inner.gone:
+            raise Refused("That party has left already.", "party")
+        shadow = inner.joint.shadows.get(number)
+        if shadow is None or not shadow.live or not hasattr(shadow.run, "add"):
+            raise Refused("That party has finished; begin a new campaign for new items.", "party")
+    first, rows = state.config["items"], body["rows"]
+    same = rows == list(range(first, first + len(body["cells"]))) and body["begins"] == begins(
+        state
+    )
+    if not same or not rows:
+        raise Refused("The campaign went on at the same time; look again.")
+
+
+def begins(state: CampaignFold) -> int:
+    """The round at whose beginning new items come in."""
+    joint = state.state.joint
+    return 0 if joint is None else int(joint.round) + 1
+
+
+def take_addition(state: CampaignFold, event: Event, *, quietly: bool) -> None:
+    """Apply ``label.add``; quietly where the protocol may not run because answers were erased."""
+    body: dict[str, Any] = event.body or {}
+    state.config = enlarged(state.config, body["party"], body["cells"])
+    table = _table(state.config)
+    if not quietly:
+        apply_line(state.campaign, state.line("add", body), table, f"event {event.seq}")
+        return
+    inner = state.state
+    if body["joins"]:
+        inner.names.append(body["party"])
+        inner.rows.append(np.empty(0, dtype=np.int64))
+    number = inner.names.index(body["party"])
+    inner.add(table, number, np.array(body["rows"], dtype=np.int64))
+    begun = dataclasses.replace(inner.amendments[-1], round=int(body["begins"]))
+    inner.amendments[-1] = begun
+    if body["joins"]:
+        inner.joined[number] = begun.round
+
+
+def enlarged(config: dict[str, Any], party: str, cells: list[list[Any]]) -> dict[str, Any]:
+    """The configuration as the pages see it with new rows; the stored one stays as it is."""
+    page, first = config["page"], config["items"]
+    rows = [*config["parties"].get(party, ()), *range(first, first + len(cells))]
+    return {
+        **config,
+        "items": first + len(cells),
+        "parties": {**config["parties"], party: rows},
+        "page": {**page, "rows": [*page["rows"], *cells]},
+    }
+
+
+def read_items(content: bytes) -> pd.DataFrame:
+    """Read the table of new items."""
+    from counterplay.studio.kinds.audit import checked_text
+    from counterplay.tables import read_table
+
+    checked_text("items.csv", content, "table")
+    with tempfile.TemporaryDirectory(prefix="counterplay-add-") as folder:
+        path = Path(folder, "items.csv")
+        path.write_bytes(content)
+        return read_table(path).frame
+
+
+def _table(config: dict[str, Any]) -> Table:
+    return Table.of(pool(config["page"]), what="items")
+
+
+def _check_names(page: dict[str, Any], cells: list[list[Any]]) -> None:
+    if page["id"] is None:
+        return
+    known, place = set(item_names(page)), page["columns"].index(page["id"])
+    for line, row in enumerate(cells):
+        name = str(row[place])
+        if name in known:
+            raise Refused(f"the id {name!r:.40} is there twice (line {line + 2})", "file")
+        known.add(name)
