@@ -107,6 +107,9 @@ class LiveChampion(ChampionChallenger):
     1
     """
 
+    _bound_at: tuple[tuple[int | None, ...], float]
+    """What the harm bound rests on, and the bound."""
+
     def __init__(
         self,
         models: Any = None,
@@ -227,7 +230,7 @@ class LiveChampion(ChampionChallenger):
         """Keep the curve of the report; an outcome that is later than stated is told."""
         guard = self._guard
         self._excess += harm - self.budget.rate
-        rests_on = guard.returns, guard.delay, guard.void_since
+        rests_on: tuple[int | None, ...] = guard.returns, guard.delay, guard.void_since
         if rests_on != self._bound_at[0]:
             self._bound_at = rests_on, self._harm_bound()
         self._trace.append((guard.rounds, self._excess, self._bound_at[1]))
@@ -380,7 +383,7 @@ class LiveChampion(ChampionChallenger):
         self._removed: list[tuple[int, int, int]] = []
         self._trace: list[tuple[int, float, float]] = []  # type: ignore[assignment]
         self._excess = 0.0
-        self._bound_at: tuple[Any, float] = None, math.inf  # the harm bound and what it rests on
+        self._bound_at = (), math.inf
 
     def _guard_settings(self) -> GuardSettings:
         return GuardSettings(

@@ -141,17 +141,18 @@ class LiveGuard:
     def adopt(self, model: int, mode: Mode, chances: FloatArray) -> None:
         """The last decision was made by another rule: go on from what that one chose."""
         t, epoch = self.rounds - 1, self.epoch
-        decision, before = self.open[t], self.open[t].model
+        before, _ = self.open[t]
         assert epoch is not None  # the decision has one
         if mode == "stand-in":
             self.standin = model
         elif mode == "epoch":
             epoch.model, epoch.chances, self.standin = model, chances, None
+            epoch.probability = float(chances[model])
         self.queues[before].pop()
-        self.queues[model].append([t, None])
+        self.queues[model].append(t)
         self.live_rounds[before] -= 1
         self.live_rounds[model] += 1
-        decision.model = model
+        self.open[t] = model, epoch
         if self.switches[-1][0] == t:
             self.switches.pop()
         if not self.switches or self.switches[-1][1] != model:
