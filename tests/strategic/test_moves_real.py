@@ -76,7 +76,10 @@ def test_s10_german_credit_with_its_raw_strings(kind: str, expected: tuple[int, 
     number = make_column_selector(dtype_include="number")
     prepare = {
         "onehot": [(OneHotEncoder(handle_unknown="ignore"), text), (StandardScaler(), number)],
-        "target": [(TargetEncoder(), text), (StandardScaler(), number)],
+        "target": [
+            (TargetEncoder(cv=StratifiedKFold(5, shuffle=True, random_state=0)), text),
+            (StandardScaler(), number),
+        ],
         "bins": [
             (OneHotEncoder(handle_unknown="ignore"), text),
             (KBinsDiscretizer(5, quantile_method="averaged_inverted_cdf"), number),
