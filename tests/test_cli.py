@@ -218,8 +218,8 @@ def test_a_new_command_is_one_row_in_the_table(
         "@app.command()\ndef tell(n: int): raise KeyError(n)\n"
     )
     monkeypatch.syspath_prepend(str(place))
-    monkeypatch.setitem(cli.COMMANDS, "new", ("new_command", "A group of commands."))
-    monkeypatch.setitem(cli.COMMANDS, "later", ("no_such_module", "Not there yet."))
+    monkeypatch.setitem(cli.COMMANDS, "new", ("new_command", "A group of commands.", "new.md"))
+    monkeypatch.setitem(cli.COMMANDS, "later", ("no_such_module", "Not there yet.", "later.md"))
     assert cli.run(["new", "ask", "3"]) == 0
     assert capsys.readouterr().out == "asked 3\n"
     assert cli.run(["later"]) == 2
@@ -343,8 +343,9 @@ def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_g11_one_claim_is_shown_with_its_proof_tests_and_studies(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
     assert cli.run(["claims", "2.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "02.01  strategic"
