@@ -137,7 +137,7 @@ class Maker:
         reasons = {
             "augment, by points": "" if self._penalised() else "no penalty",
             "canonical": _why(orbits, listed, whole),
-            "smallest": _why(orbits, True, True),
+            "smallest": _why(orbits or self.group.approximate_form, True, True),
             "features": _why(orbits, True, whole),
             "features, no symmetry": _why(orbits, True, whole),
             "kernel": self._no_kernel(n, 1, order) or _why(orbits, listed, whole),

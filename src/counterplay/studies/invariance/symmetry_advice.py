@@ -42,6 +42,7 @@ def advice_cell(params: Params, seed: int) -> Record:
     out: dict[str, float | str | int] = {
         "advisor": 1 - float(advice.model.score(one.X_test, one.y_test)),
         "promised": advice.error, "naive": advice.naive_error,
+        "low": advice.error_low, "high": advice.error_high,
         "recommendation": advice.recommendation, "verdict": advice.verdict,
         "fits_used": advice.fits_used, "fits_full": advice.fits_full,
     }  # fmt: skip
@@ -175,5 +176,5 @@ ADVICE = Study(
     cell=advice_cell,
     verdicts=advice_verdicts,
     figures={"advisor": advice_figure},
-    version=3,
+    version=4,
 )
