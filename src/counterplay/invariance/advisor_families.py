@@ -59,6 +59,8 @@ TWINS: dict[str, tuple[str, ...]] = {
     "features": ("features, no symmetry",),
     "kernel": ("kernel, no symmetry", "kernel, augmented"),
 }
+# All that see transformed rows, in training or in prediction.
+SYMMETRIC = (*TWINS, *COPIES, "kernel, augmented")
 # Parameters that weigh a penalty against the losses: copies then weaken it, unless they share.
 _PENALTIES = {"C", "alpha", "penalty", "l2_regularization", "reg_alpha", "reg_lambda"}
 MOST_KERNEL_ROWS = 6000

@@ -124,15 +124,15 @@ def future_figure(frame: pd.DataFrame) -> Figure:
 
 def candidates_figure(frame: pd.DataFrame) -> Figure:
     """Cross-validated errors of all candidates on upright digits and on digits that will come
-    turned (hollow: the same models without the symmetry), and the error of the advisor's choice
+    turned (hollow: without the symmetry), and the error of the advisor's choice
     with its corrected interval (green). Means over random training sets.
     """
-    from counterplay.invariance.advisor_families import COPIES, TWINS
+    from counterplay.invariance.advisor_families import SYMMETRIC
 
     figure, axes = panels(2, width=4.6, height=4.4)
     for ax, share, title in zip(axes, ("0", "1"), ("natural rows", "turned rows")):
         for place, name in enumerate(SHOWN):
-            known = name in TWINS or name in COPIES
+            known = name in SYMMETRIC
             ax.plot(frame[f"{name} {share}"].mean(), place, "o",
                     color=PALETTE[0] if known else PALETTE[1],
                     mfc=PALETTE[0] if known else "white")  # fmt: skip

@@ -40,7 +40,7 @@ def labels_grid(scale: Scale) -> Sequence[Params]:
         return [{"question": name, "replicate": 0} for name in (BUNDLED[0], BUNDLED[6])]
     clothes = CLOTHES if has_fashion() else ()
     real = (*PICTURES, *clothes, *TABLES) if os.environ.get("COUNTERPLAY_DATA") else ()
-    seeds = {"digits, half turn": 3}
+    seeds = {"digits, half turn": 3, **dict.fromkeys(TABLES, 5)}  # folds of tables are random
     return [{"question": name, "replicate": r}
             for name in (*BUNDLED, *real) for r in range(seeds.get(name, 1))]  # fmt: skip
 
@@ -179,10 +179,11 @@ def labels_verdicts(frame: pd.DataFrame) -> list[Verdict]:
         ("wine, sets of 3", -3, 3), ("Spambase, hp and remove", 5, np.inf),
     ):  # fmt: skip
         if name in found.index:
-            t = float(found.loc[name, "t"])
+            values = frame[frame["question"] == name]["t"]
+            t = float(values.median())
             wanted = f"|t| < {high:g}" if np.isfinite(high) else f"t > {low:g}"
-            out.append(Verdict("22.09", f"{name}: residual test", f"t = {t:.1f}", wanted,
-                               low < t < high))  # fmt: skip
+            said = f"median t = {t:.1f} ({values.min():.1f} to {values.max():.1f})"
+            out.append(Verdict("22.09", f"{name}: residual test", said, wanted, low < t < high))
     return out
 
 
