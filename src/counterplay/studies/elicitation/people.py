@@ -11,7 +11,7 @@ from counterplay.core.figures import PALETTE, THEORY, panels
 from counterplay.elicitation import AtMost, NoisyUser, ReliableElicitor, Unknown, answered_by
 from counterplay.studies.elicitation.triangle import region
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.studies.verdicts import at_least, at_most
+from counterplay.studies.verdicts import at_least, at_most, seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +175,7 @@ def _seen(claim: str, told: str, part: pd.DataFrame) -> Verdict:
         f"{asked.median():g} questions ({low:.3g} to {high:.3g}), {int(part.certified.sum())} of "
         f"{n} certified, {int(part.false.sum())} false"
     )
-    return Verdict(claim, told, shown, "no promise", True)
+    return seen(claim, told, shown)
 
 
 def _false(frame: pd.DataFrame) -> Figure:
