@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -16,6 +18,7 @@ import pandas as pd
 import pytest
 import skops.io
 
+from counterplay.auditing import api
 from counterplay.auditing import section as sections
 from counterplay.auditing.config_text import quoted
 from counterplay.auditing.findings import Finding, SectionResult
@@ -156,6 +159,12 @@ def test_tables_that_cannot_be_audited(
         ("data", {}, "Which column is the outcome? Set [data] label. Candidates: outcome"),
         ("data", {"label": "outcome"}, "Which outcome do people want? Values are 'lost' ("),
         ("movable", {"debt": {"direction": "down", "step": 2.0, "cost": -1.0}}, "[movable.debt]"),
+        ("movable", {"debt": {"direction": "down", "cost": 1.0, "per": "step"}},
+         '[movable.debt] per="step" needs a step'),
+        ("movable", {"purpose": {"cost": 0}}, "[movable.purpose] cost must be a price above 0"),
+        ("effort", {"budgets": [2, 1]}, "[effort] budgets must increase, got [2.0, 1.0]."),
+        ("movable", {"purpose": {"switch": {"car": {"hme": 1.0}}}},
+         "[movable.purpose] switch from 'car' to 'hme': no row has that value (nearest: 'home')."),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_the_table(
@@ -192,6 +201,24 @@ def test_the_hardened_file_decides_as_the_page_says(
         assert (
             f"accepts {variant['accepted']:,} of these rows" in Path("out/audit.html").read_text()
         )
+
+
+def test_a_table_that_changes_during_the_run_is_said(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    assert audit() == 0
+    page = Path("out/audit.html").read_bytes()
+    whole = api.run_audit
+
+    def meanwhile(*args: Any, **more: Any) -> Any:
+        with Path("loans.csv").open("a") as table:
+            table.write("30.0,8.0,1,car,f,paid\n")
+        return whole(*args, **more)
+
+    monkeypatch.setattr(api, "run_audit", meanwhile)
+    assert audit() == 2
+    assert "loans.csv changed during the run: nothing was written." in capsys.readouterr().err
+    assert Path("out/audit.html").read_bytes() == page
 
 
 class Counting:
@@ -261,6 +288,31 @@ def test_sections_of_other_packages(
         others, stored = numbers()
         assert others == alone
         assert [s["failed"] for s in stored["absent"] if s["name"] == kind.name] == [True]
+
+
+@pytest.mark.claim("27.25")
+def test_an_installed_package_brings_a_section(home: Path) -> None:
+    """A package as pip leaves it: a module, and the entry point in its metadata."""
+    site = home / "site"
+    info = site / "counting-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[counterplay.audit_sections]\ncounting = counting:Counting\n"
+    )
+    source = inspect.getsource(Counting).replace("pd.DataFrame", "object")
+    head = (
+        "from typing import Any\nfrom counterplay.auditing import Finding, SectionResult, Stage\n"
+    )
+    (site / "counting.py").write_text(head + source)
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    words = ["model.skops", "loans.csv", "--config", "audit.toml", "--time", "1h", "--out", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "counterplay", "audit", *words, "--sections", "honest,counting"],
+        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "There are 240 rows" in Path("out/audit.html").read_text()
 
 
 @pytest.mark.claim("27.24")

@@ -82,6 +82,19 @@ def test_a_gate_passes_fails_or_is_undecided(
 
 
 @pytest.mark.claim("27.15")
+def test_rows_that_are_only_bracketed_are_not_paired() -> None:
+    """The ends count unsure rows both ways; the values of rows would hide that."""
+    same = {"gamed": RowValues(rows=np.arange(100), values=np.full(100, 20.0))}
+    evidence = Evidence(NOW, {}, same, {})
+    former = Evidence({"gamed": q(20, 15, 25, "found", two_sided=True)}, {}, same, {})
+    verdicts = [
+        judge([text], evidence, former, same_rows=True)[0].verdict
+        for text in ("gamed <= last + 1", "gamed <= last + 11", "gamed <= last - 11")
+    ]
+    assert verdicts == ["undecided", "pass", "fail"]
+
+
+@pytest.mark.claim("27.15")
 def test_many_gates_share_the_error() -> None:
     evidence = Evidence(NOW, PLAIN, {}, {})
     (alone,) = judge(["money <= 60"], evidence)

@@ -7,6 +7,8 @@ import gzip
 import io
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -108,6 +111,58 @@ def test_crafted_trees_of_scikit_learn_are_refused(field: str, value: int, tmp_p
             load_model(tmp_path / "m.skops")
 
 
+UNCHECKED = """
+import sys, numpy, skops.io
+model = skops.io.load(sys.argv[1], trusted=skops.io.get_untrusted_types(file=sys.argv[1]))
+model.predict(["win cash now"] if hasattr(model, "steps") else numpy.zeros((9, 3)))
+"""
+
+
+def dies(path: Path) -> bool:
+    """Whether a model kills the process that asks it, if nobody looks at it before."""
+    words = [sys.executable, "-W", "ignore", "-c", UNCHECKED, str(path)]
+    return subprocess.run(words, capture_output=True, timeout=120).returncode < 0
+
+
+@pytest.mark.claim("27.20")
+@pytest.mark.parametrize("kind", ["tree", "boosted"])
+def test_without_the_check_a_crafted_tree_kills_the_process(kind: str, tmp_path: Path) -> None:
+    if kind == "tree":
+        model = with_nodes(DecisionTreeClassifier(max_depth=3).fit(FRAME, Y), "left_child", 2**40)
+    else:
+        model = HistGradientBoostingClassifier(max_iter=2).fit(FRAME, Y)
+        model._predictors[0][0].nodes[["left", "right"]][0] = (4_000_000_000, 4_000_000_000)
+    skops.io.dump(model, tmp_path / "m.skops")
+    with pytest.raises(CounterplayError, match="damaged tree"):
+        load_model(tmp_path / "m.skops")
+    assert dies(tmp_path / "m.skops")
+
+
+@pytest.mark.claim("27.20")
+@pytest.mark.parametrize("place", [2**31 - 1, 10**9, -1])
+def test_a_vocabulary_that_counts_outside_is_refused(place: int, tmp_path: Path) -> None:
+    texts = ["win cash now", "see you later"] * 60
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts, [0, 1] * 60)
+    model.steps[0][1].vocabulary_["cash"] = place
+    skops.io.dump(model, tmp_path / "m.skops")
+    with pytest.raises(CounterplayError, match="damaged vocabulary"):
+        load_model(tmp_path / "m.skops")
+    if place == 2**31 - 1:  # without the check it kills the process that asks it
+        assert dies(tmp_path / "m.skops")
+
+
+@pytest.mark.claim("27.20")
+@pytest.mark.parametrize(("field", "value"), [("indices", 10**8), ("indptr", 10**8)])
+def test_a_sparse_matrix_that_points_outside_is_refused(
+    field: str, value: int, tmp_path: Path
+) -> None:
+    model = LogisticRegression().fit(FRAME, Y).sparsify()
+    getattr(model.coef_, field)[1] = value
+    skops.io.dump(model, tmp_path / "m.skops")
+    with pytest.raises(CounterplayError, match=r"m\.skops (holds a damaged matrix|cannot be read)"):
+        load_model(tmp_path / "m.skops")
+
+
 @pytest.mark.claim("27.20")
 def test_three_gigabytes_in_three_megabytes_are_refused(tmp_path: Path) -> None:
     part = gzip.compress(b"0" * 10_000_000)
@@ -147,4 +202,31 @@ def test_onnx_with_data_elsewhere_is_refused_from_its_file(tmp_path: Path) -> No
     graph = helper.make_graph([node], "g", [given], [answer], [secret])
     (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
     with pytest.raises(CounterplayError, match=r"m\.onnx.*external data"):
+        load_model(tmp_path / "m.onnx")
+
+
+@pytest.mark.claim("27.20")
+def test_onnx_with_a_loop_is_refused(tmp_path: Path) -> None:
+    """4e18 turns of nothing: onnxruntime would take them one by one."""
+    onnx = pytest.importorskip("onnx")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Identity", ["v"], ["w"])],
+        "body",
+        [info("i", kinds.INT64, []), info("c", kinds.BOOL, []), info("v", kinds.FLOAT, None)],
+        [info("d", kinds.BOOL, []), info("w", kinds.FLOAT, None)],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("Loop", ["turns", "go", "x"], ["z"], body=body),
+        helper.make_node("ArgMax", ["z"], ["label"], axis=1, keepdims=0),
+    ]
+    held = [
+        helper.make_tensor("turns", kinds.INT64, [], [2**62]),
+        helper.make_tensor("go", kinds.BOOL, [], [True]),
+    ]
+    ends = [info("x", kinds.FLOAT, [None, 3])], [info("label", kinds.INT64, [None])]
+    graph = helper.make_graph(nodes, "g", *ends, held)
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    with pytest.raises(CounterplayError, match=r"m\.onnx has a loop"):
         load_model(tmp_path / "m.onnx")

@@ -15,15 +15,21 @@ import pandas as pd
 import pytest
 import skops.io
 from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
+    VotingClassifier,
 )
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
 
 from counterplay.auditing.config import Config
 from counterplay.auditing.models import as_audit_model, load_model
@@ -51,6 +57,13 @@ def written(model: Any, path: Path) -> Path:
         RandomForestClassifier(5, random_state=0),
         GradientBoostingClassifier(n_estimators=3),
         HistGradientBoostingClassifier(max_iter=3),
+        KNeighborsClassifier(),
+        CalibratedClassifierCV(LogisticRegression(), cv=2),
+        CalibratedClassifierCV(LogisticRegression(), cv=2, method="isotonic"),
+        MLPClassifier((3,), max_iter=5),
+        VotingClassifier([("one", LogisticRegression()), ("two", KNeighborsClassifier())]),
+        make_pipeline(SelectKBest(k=2), LogisticRegression()),
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), SVC()),  # sparse inside
     ],
     ids=lambda model: type(model).__name__,
 )

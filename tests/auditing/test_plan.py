@@ -133,7 +133,11 @@ def test_a_stage_that_does_not_fit_is_said_and_the_rest_runs() -> None:
     assert log["toy.two"].planned == log["toy.two"].done == 0
     assert "needs about" in log["toy.two"].note
     assert "not done: toy.two" in found.estimate
-    assert "s more" in found.skipped["other"][0].sentence
+    assert "needs about" in log["other.one"].note
+    (missing,) = found.skipped["other"]
+    assert (missing.sentence, missing.key) == ("Not done: there was no time for it.", "--time")
+    again = run_plan(toy_context(), sections=sections, plan=found.plan)  # without a clock
+    assert again.skipped == found.skipped  # no seconds: the content of the page is the same
 
 
 class Hours:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from sklearn.base import clone
 
 from counterplay.auditing.api import run_audit
@@ -67,3 +74,53 @@ def test_a_page_has_the_same_hash_after_any_interruption_and_for_any_workers(
     assert fresh.record.content_sha256 == whole.record.content_sha256
     replayed = audited(*small, settings, plan=whole.record.plan)
     assert replayed.record.content_sha256 == whole.record.content_sha256
+
+
+@pytest.mark.slow
+@pytest.mark.claim("27.02")
+def test_the_command_is_killed_and_goes_on(
+    small: tuple[pd.DataFrame, Any], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Five signals at random moments of one command; the page is that of an undisturbed one."""
+    rows, model = small
+    rows.to_csv(tmp_path / "loans.csv", index=False)
+    skops.io.dump(model, tmp_path / "model.skops")
+    settings |= {"effort": {"budgets": [1]}, "data": settings["data"] | {"rows": "training"}}
+    (tmp_path / "audit.toml").write_text(as_toml(settings))
+    words = [sys.executable, "-m", "counterplay", "audit", "model.skops", "loans.csv"]
+    words += ["--config", "audit.toml", "--time", "1h", "--out"]
+
+    def started(out: str, *more: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*words, out, *more], cwd=tmp_path, env=os.environ, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def content(out: str) -> str:
+        return str(json.loads((tmp_path / out / "audit.json").read_text())["content_sha256"])
+
+    begun = time.monotonic()
+    assert started("whole").wait(600) == 0
+    seconds = time.monotonic() - begun
+    rng = np.random.default_rng(0)
+    signals = (signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGINT, signal.SIGKILL)
+    for number, moment in zip(signals, rng.uniform(0.2, 0.95, 5)):
+        run = started("part")
+        time.sleep(moment * seconds)
+        run.send_signal(number)
+        assert run.wait(600) in (0, 130, -number)  # 0: it was done before
+    assert started("part").wait(600) == 0
+    assert content("part") == content("whole")
+    assert started("plan", "--plan", "whole/audit.json", "--jobs", "2").wait(600) == 0
+    assert content("plan") == content("whole")
+
+
+def as_toml(settings: dict[str, Any]) -> str:
+    """Return settings as a config file: JSON of scalars and lists is TOML."""
+
+    def inline(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{json.dumps(k)} = {inline(v)}" for k, v in value.items()) + "}"
+        return json.dumps(value)
+
+    return "\n".join(f"{key} = {inline(value)}" for key, value in settings.items())

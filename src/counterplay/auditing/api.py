@@ -19,7 +19,7 @@ from counterplay.auditing.findings import Action, SectionResult
 from counterplay.auditing.gates import Evidence, judge, parse_gate
 from counterplay.auditing.hardened import named_files
 from counterplay.auditing.inputs import Inputs, read_inputs
-from counterplay.auditing.plan import run_plan
+from counterplay.auditing.plan import NO_TIME, run_plan
 from counterplay.auditing.record import (
     AbsentSection,
     AuditRecord,
@@ -256,12 +256,20 @@ def _first_actions(inputs: Inputs) -> list[Action]:
 
 
 def _absent(run: Run, failed: Mapping[str, str]) -> tuple[AbsentSection, ...]:
-    titles = run.titles
+    titles = dict(run.titles)
     found = [
         AbsentSection(name=name, title=titles.get(name, name), reason=reason[:3000], failed=True)
         for name, reason in failed.items()
     ]
-    for name, missing in run.skipped.items():
+    late = {
+        f"{s.section}.{s.stage}": [NO_TIME]
+        for s in run.stages
+        if s.section in run.results and f"{s.section}.{s.stage}" not in run.plan
+    }
+    titles |= {
+        name: f"{titles[name.partition('.')[0]]} ({name.partition('.')[2]})" for name in late
+    }
+    for name, missing in (run.skipped | late).items():
         reason = " ".join(item.sentence for item in missing)[:3000]
         keys = ", ".join(item.key for item in missing if item.key)[:1000]
         found.append(

@@ -318,15 +318,17 @@ def _difference(
     """Return the interval of quantity minus limit, the limit, and a note on how they compare."""
     limit, note = gate.number, ""
     low, high = quantity.low - gate.number, quantity.high - gate.number
+    # Rows whose moves are only bracketed count both ways in the ends, not in the values of rows.
+    own = None if quantity.two_sided else evidence.rows.get(key)
     if gate.plain:
         other = at_level(evidence.plain[gate.name], quantity.level)
-        mine, theirs = evidence.rows.get(key), evidence.rows.get(f"best_plain {gate.name}")
+        mine, theirs = own, evidence.rows.get(f"best_plain {gate.name}")
         low, high = _less(quantity, other, mine, theirs, gate.plain, (low, high))
         limit += gate.plain * other.value
     if gate.last and last is not None:
         other = at_level(last.quantities[key], quantity.level)
-        theirs = last.rows.get(key) if same_rows else None
-        low, high = _less(quantity, other, evidence.rows.get(key), theirs, gate.last, (low, high))
+        theirs = last.rows.get(key) if same_rows and not other.two_sided else None
+        low, high = _less(quantity, other, own, theirs, gate.last, (low, high))
         limit += gate.last * other.value
         note = "" if same_rows else " The last audit saw other rows: the difference is unpaired."
     return low, high, limit, note

@@ -201,7 +201,7 @@ def _context(
     jobs: int,
 ) -> Context:
     """Tie everything together in the coding of a two-class model."""
-    check_moves(config, frame)
+    check_moves(config, frame, None if training is None else training[0])
     two = len(model.classes) == 2 and len(model.positive) == 1
     estimator, why = model.estimator, model.why_not
     if not two:

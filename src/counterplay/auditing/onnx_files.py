@@ -1,8 +1,9 @@
 """ONNX files: refused before they are run if they name other files or foreign operators.
 
 The file is walked as plain protocol-buffer bytes, so that nothing of it is executed for the check:
-tensors stored in other files, and operators outside the two standard domains, are refused. Then
-onnxruntime runs it on the CPU, with the columns of a table matched to its inputs by name.
+tensors stored in other files, operators outside the two standard domains, and loops, which need not
+end, are refused. Then onnxruntime, which checks its trees itself, runs it on the CPU, with the
+columns of a table matched to its inputs by name.
 """
 
 from __future__ import annotations
@@ -128,13 +129,15 @@ class OnnxClassifier:
 
 
 def check_onnx(data: bytes, name: str) -> None:
-    """Refuse external data and foreign operators, without running anything of the file."""
+    """Refuse external data, foreign operators and loops, without running anything of the file."""
     try:
         for kind, fields in _messages(memoryview(data), "model", 0):
             if kind == "tensor" and (fields.get(13) or fields.get(14, 0)):
                 raise InvalidStateError(
                     f"{name} keeps numbers in another file (external data): refused."
                 )
+            if kind == "node" and fields.get(4) == b"Loop":
+                raise InvalidStateError(f"{name} has a loop, which need not end: refused.")
             domain = fields.get(1 if kind == "opset" else 7)
             if kind in ("node", "opset") and domain is not None:
                 if not isinstance(domain, memoryview):  # bytes(n) of a number would be n zeros

@@ -33,6 +33,7 @@ from counterplay.errors import CounterplayError, StoreError
 from counterplay.tables.cells import shown
 
 STOPPED = "stopped: its time was over"
+NO_TIME = Missing(sentence="Not done: there was no time for it.", key="--time")
 DOUBT = 0.15  # share of what is left that another look at a stage that does not fit may take
 
 
@@ -183,12 +184,8 @@ class _Running:
             with self._caught(section):
                 done = self._stage(section, stage, allotted, clock)
                 if done < min(stage.n_min, stage.n_want):
-                    if place == 0:
-                        more = self.short.get(name, 0.0)
-                        text = f"Not done: needs about {max(1.0, more):.0f} s more."
-                        if self.interrupted:
-                            text = "Not done: the run was interrupted."
-                        self.skipped[section.name] = [Missing(sentence=text, key="--time")]
+                    if place == 0 and not stage.optional:
+                        self.skipped[section.name] = [NO_TIME]  # seconds are in the log
                         return
                     continue
                 self.reached[name] = done
@@ -196,6 +193,9 @@ class _Running:
                 found += [record | {"stage": stage.name} for record in records]
             if section.name in self.failed:
                 return
+        if stages and not any(f"{section.name}.{s.name}" in self.reached for s in stages):
+            self.skipped[section.name] = [NO_TIME]
+            return
         with self._caught(section):
             self.results[section.name] = section.result(self.context, pd.DataFrame(found))
         if self.interrupted:

@@ -169,6 +169,16 @@ class AuditRecord(Record, frozen=True):
     making: Making = Making()
     content_sha256: Hash | Literal[""] = ""
 
+    def lacks(self, section: AbsentSection) -> str:
+        """Why a section or a stage is absent, with the seconds it needs where time was short."""
+        notes = {
+            name: stage.note
+            for stage in reversed(self.making.stages)
+            for name in (stage.section, f"{stage.section}.{stage.stage}")
+        }
+        note = notes.get(section.name, "") if section.key == "--time" else ""
+        return f"{section.reason.removesuffix('.')}: {note}." if note else section.reason
+
     @property
     def remaining(self) -> Quantity | None:
         """What decisions still cost after the advised cuts."""

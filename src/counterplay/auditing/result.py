@@ -114,7 +114,7 @@ class Audit(Report):
             lines.append(f"  {line}")
         lines += [f"gate {g.verdict}: {g.text} ({g.reason})" for g in self.gates]
         lines += [
-            f"{'FAILED' if s.failed else 'not looked at'}: {s.title} {s.reason}"
+            f"{'FAILED' if s.failed else 'not looked at'}: {s.title} {self.record.lacks(s)}"
             for s in self.record.absent
         ]
         return "\n".join(lines)

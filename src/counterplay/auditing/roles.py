@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -37,14 +38,32 @@ def check_roles(config: Config, frame: pd.DataFrame) -> None:
             )
 
 
-def check_moves(config: Config, frame: pd.DataFrame) -> None:
+def check_moves(config: Config, frame: pd.DataFrame, train: pd.DataFrame | None = None) -> None:
     """Read the moves once, so that a mistake in them is told before the run."""
-    if config.movable:
-        from counterplay.strategic import Moves
+    if not config.movable:
+        return
+    from counterplay.strategic import Moves
 
-        Moves.from_toml(
-            config.moves_content(), reference=frame, codes=config.data.special_codes or None
-        )
+    Moves.from_toml(
+        config.moves_content(), reference=frame, codes=config.data.special_codes or None
+    )
+    for name, entry in config.movable.items():
+        table = entry.get("switch") if isinstance(entry, Mapping) else None
+        if table:
+            tables = [part for part in (frame, train) if part is not None and name in part]
+            known = {str(v) for part in tables for v in part[name].dropna().unique().tolist()}
+            _check_targets(name, table, sorted(known))
+
+
+def _check_targets(name: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse a switch to a category that no row has: no model has learned what it means."""
+    for source, targets in table.items():
+        for target in targets:
+            if str(target) not in known:
+                raise InvalidInputError(
+                    f"[movable.{name[:60]}] switch from {shown(source, 40)} to "
+                    f"{shown(target, 40)}: no row has that value{nearest(str(target), known)}."
+                )
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -102,6 +102,8 @@ class Stage:
     prepare
         Fits that all batches share, one call each; made before the first batch, as long as there
         is time.
+    optional
+        Whether the section says something without it, although it comes first.
 
     Examples
     --------
@@ -123,6 +125,7 @@ class Stage:
     value: float = 1.0
     sized: Callable[[Pilot], int] | None = None
     prepare: Callable[[Context], Iterable[Callable[[], Any]]] | None = None
+    optional: bool = False
 
 
 @runtime_checkable

@@ -97,6 +97,7 @@ def run(
     )
     judged = settings.confirmed or accept_guesses or config is None
     former, last = _stored(plan), _stored(against)
+    before = _stamps(data, train, Path(model))
     inputs = read_inputs(
         None if model == "-" else model, data, settings,
         train=train, jobs=jobs, trust=trust or (), trust_pickle=trust_pickle,
@@ -114,6 +115,11 @@ def run(
             plan=None if former is None else dict(former.plan), against=last,
             judge_gates=judged, command=shlex.join(words),
         )  # fmt: skip
+    for path, stamp in _stamps(data, train, Path(model)).items():
+        if before.get(path) != stamp:
+            raise InvalidInputError(
+                f"{path.name} changed during the run: nothing was written. Run the command again."
+            )
     found = found.write(out)
     _also(found.record, junit, markdown)
     if as_json:
@@ -235,6 +241,12 @@ def _look_at(model: str, frame: Any, trust: list[str], trust_pickle: bool) -> No
         check_columns(frame, names)
     else:
         typer.echo(f"{loaded[1]} knows no column names: set [model] columns", err=True)
+
+
+def _stamps(*paths: Path | None) -> dict[Path, tuple[int, int]]:
+    """Size and time of the files that an audit reads."""
+    files = [path for path in paths if path is not None and path.is_file()]
+    return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
 
 
 def _stored(path: Path | None) -> AuditRecord | None:

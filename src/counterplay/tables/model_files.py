@@ -1,8 +1,9 @@
 """Models as bytes and back: the one reader of the library, which runs no code of the file.
 
 The format is skops. Before anything is built, the types a file names are compared with those that
-skops trusts and with the list below; a file with any other type is not opened. Trees are data for
-compiled code that checks no bounds, so their indices are checked before the first prediction.
+skops trusts and with the list below; a file with any other type is not opened. Trees, sparse
+matrices and vocabularies are data for compiled code that checks no bounds, so their indices are
+checked before the first prediction.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TRUSTED = {
     "numpy.dtype": "a plain description of numbers",
     "collections.OrderedDict": "a dictionary",
     "sklearn.compose._column_transformer.make_column_selector": "chooses columns by type or name",
-    "sklearn.tree._tree.Tree": "arrays; checked by check_trees",
+    "sklearn.tree._tree.Tree": "arrays; checked by check_indices",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": "arrays; checked likewise",
     "sklearn.neighbors._kd_tree.KDTree": "arrays; checked likewise",
     "sklearn.neighbors._kd_tree.KDTree64": "arrays; checked likewise",
@@ -37,6 +38,14 @@ TRUSTED = {
     "sklearn.metrics._dist_metrics.EuclideanDistance": "a formula without parameters",
     "sklearn.metrics._dist_metrics.EuclideanDistance64": "a formula without parameters",
     "sklearn.metrics._dist_metrics.ManhattanDistance64": "a formula without parameters",
+    "sklearn.utils._bunch.Bunch": "a dictionary",
+    "sklearn.feature_selection._univariate_selection.f_classif": "a statistic of columns",
+    "sklearn.calibration._CalibratedClassifier": "a model and its calibrators",
+    "sklearn.calibration._SigmoidCalibration": "two numbers",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer": "numbers of the training",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer": "numbers of the training",
+    "scipy.sparse._csr.csr_matrix": "arrays; checked likewise",
+    "scipy.sparse._csr.csr_array": "arrays; checked likewise",
     "counterplay.poisoning.nearest_row.NearestRow": "rows and labels",
     "counterplay.poisoning.batched_mlp.BatchedMLPClassifier": "weights",
     "counterplay.poisoning.batched_mlp._Network": "weights",
@@ -89,7 +98,7 @@ def read_model(data: bytes, *, what: str, trust: Collection[str] = ()) -> Any:
         model = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
     except Exception as error:
         raise InvalidStateError(f"{what} cannot be read: {shown(error, 120)}") from None
-    check_trees(model, what)
+    check_indices(model, what)
     return model
 
 
@@ -103,10 +112,10 @@ def foreign_types(data: bytes, *, what: str, trust: Collection[str] = ()) -> lis
     return sorted(name for name in found if name not in TRUSTED and name not in trust)
 
 
-def check_trees(model: Any, what: str) -> None:
-    """Refuse a model with a tree whose indices leave its arrays."""
+def check_indices(model: Any, what: str) -> None:
+    """Refuse a model whose trees, sparse matrices or vocabularies point outside of their arrays."""
     for part in _parts(model, set(), 0):
-        name = f"{type(part).__module__}.{type(part).__name__}"
+        name, kind = f"{type(part).__module__}.{type(part).__name__}", "tree"
         if name == "sklearn.tree._tree.Tree":
             good = _tree_fits(part)
         elif hasattr(part, "tree_") or hasattr(part, "_predictors"):
@@ -118,10 +127,14 @@ def check_trees(model: Any, what: str) -> None:
             good = _predictor_fits(part)
         elif name.startswith(("sklearn.neighbors._kd_tree.", "sklearn.neighbors._ball_tree.")):
             good = _neighbours_fit(part)
+        elif name.startswith("scipy.sparse."):
+            good, kind = _sparse_fits(part), "matrix"
+        elif hasattr(part, "vocabulary_"):
+            good, kind = _vocabulary_fits(part.vocabulary_), "vocabulary"
         else:
             continue
         if not good:
-            raise InvalidStateError(f"{what} holds a damaged tree: an index leaves its arrays")
+            raise InvalidStateError(f"{what} holds a damaged {kind}: an index leaves its arrays")
 
 
 def _skops() -> Any:
@@ -226,6 +239,22 @@ def _predictor_fits(tree: Any) -> bool:
         and (nodes["feature_idx"][inner] >= 0).all()
         and all(s.ndim == 2 and s.shape[1] == _WORDS and s.dtype == np.uint32 for s in sets)
         and all((nodes["bitset_idx"][asks] < len(s)).all() for s in sets)
+    )
+
+
+def _sparse_fits(matrix: Any) -> bool:
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _vocabulary_fits(places: Any) -> bool:
+    """Whether the words of a vectoriser count into columns that there are."""
+    return isinstance(places, dict) and all(
+        isinstance(place, int | np.integer) and 0 <= place < len(places)
+        for place in places.values()
     )
 
 

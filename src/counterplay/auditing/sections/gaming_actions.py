@@ -242,8 +242,9 @@ class Worth:
             Action(
                 name=f"verify {name}", title=f"Verify {name} before deciding",
                 how="a check by hand", effort=2,
-                note=f"{part:.0%} of movers change it. That avoids at most {most:,} false accepts "
-                "per 1,000 decisions; how many was not measured.".replace("%", " %"),
+                note=f"{part:.0%} of movers change it under the model as it is. That avoids at "
+                f"most {most:,} false accepts per 1,000 decisions there; how many was not "
+                "measured.".replace("%", " %"),
             )
         ]  # fmt: skip
 
@@ -266,6 +267,9 @@ def variants_of(rules: Rules) -> tuple[Variant, ...]:
     """Return the model with the honest cut, and with the hardened one where that pays."""
     context, found = rules.context, []
     worth = Worth(rules)
+    clones = ""
+    if context.cross_fitted:
+        clones = " The tables above are of clones that had not seen the rows; this is the model."
     for name, rule in (("cut", HONEST), ("hardened", HARDENED)):
         if rule not in rules.cuts or not np.isfinite(rules.cuts[rule].cut):
             continue
@@ -276,7 +280,7 @@ def variants_of(rules: Rules) -> tuple[Variant, ...]:
         found.append(
             Variant(
                 name=name, model=model, accepted=accepted, action=rule,
-                sentence=f"The same model, accepted from {worth.cut_text(rule)}.",
+                sentence=f"The same model, accepted from {worth.cut_text(rule)}.{clones}",
             )
         )  # fmt: skip
     return tuple(found)

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from counterplay.auditing.findings import Column, Grid
-from counterplay.auditing.intervals import LEAST_GROUP, share
-from counterplay.auditing.quantity import Quantity
+from counterplay.auditing.intervals import LEAST_GROUP, Bootstrap, share
+from counterplay.auditing.quantity import Basis, Quantity
 from counterplay.auditing.sections.gaming_rules import AS_IS, HARDENED, Rules
 from counterplay.core.validation import BoolArray
 
@@ -44,7 +44,7 @@ def movers_table(
     grid = Grid(
         title=CHANGES,
         columns=(Column(name="column"), Column(name="share of movers", number=True),
-                 Column(name="mean change")),
+                 Column(name="mean or most frequent change")),
         rows=tuple((name, part, words) for name, _, words, part in found),
         note=f"{len(rows):,} of {len(rules.rows):,} rows move under the model as it is at "
         f"{rules.budgets[b]:g}; {int((~rules.context.wanted[rows]).sum()):,} of them have the "
@@ -71,28 +71,38 @@ def group_table(rules: Rules) -> Grid | None:
     last = HARDENED if HARDENED in rules.decisions else AS_IS
     refused = ~rules.decisions[last][b][0]
     price = np.where(moved, rules.upper, 0.0)
+    found: Basis = "measured" if rules.at(AS_IS, b).exact else "found"
     lines: list[tuple[Any, ...]] = []
     for name in names:
         values = banded(rules.context.values(name, "[columns] group")[rules.rows])
         for value in sorted(set(values.tolist())):
             own = values == value
-            lines.append((name, value, *group_cells(own, y, moved, refused, price)))
+            lines.append((name, value, *group_cells(own, y, moved, refused, price, basis=found)))
     if not lines:
         return None
     number = [Column(name=c, number=True) for c in
               ("rows", "qualified", "must move", "refused after moving", "mean price")]  # fmt: skip
+    unit = rules.context.setting("effort", "unit", "units of effort")
     return Grid(
         title=GROUPS,
         columns=(Column(name="column"), Column(name="group"), *number),
         rows=tuple(lines),
         note=f"Of the qualified of each group: who must move to be accepted as is at "
-        f"{rules.budgets[b]:g}, and who is refused under the {last} even after moving. Groups "
-        f"below {LEAST_GROUP} rows have counts only.",
+        f"{rules.budgets[b]:g}, who is refused under the {last} even after moving, and what "
+        f"moving costs on average ({unit}, nothing for who need not move). Groups below "
+        f"{LEAST_GROUP} rows have counts only. Decide whether that is acceptable before you deploy "
+        f"the {last}.",
     )
 
 
 def group_cells(
-    own: BoolArray, y: BoolArray, moved: BoolArray, refused: BoolArray, price: NDArray[Any]
+    own: BoolArray,
+    y: BoolArray,
+    moved: BoolArray,
+    refused: BoolArray,
+    price: NDArray[Any],
+    *,
+    basis: Basis = "measured",
 ) -> tuple[Any, ...]:
     """Return counts of one group, and rates where it has at least 30 rows."""
     rows, good = int(own.sum()), own & y
@@ -102,13 +112,15 @@ def group_cells(
         return Quantity.certain(value, unit="rows", n=rows)
 
     def rate(hit: BoolArray) -> Quantity:
-        return share(int((good & hit).sum()), able)
+        return share(int((good & hit).sum()), able, basis=basis)
 
     if rows < LEAST_GROUP or not able:
         few = [count(int((good & hit).sum())) for hit in (moved, refused)]
         return count(rows), count(able), *few, None
-    mean = float(price[good].mean())
-    paid = Quantity.certain(mean, unit="effort", n=able, basis="measured")
+    low, high = Bootstrap(able, 0).interval(price[good])
+    paid = Quantity(
+        value=float(price[good].mean()), low=low, high=high, unit="effort", n=able, basis=basis
+    )
     return count(rows), count(able), rate(moved), rate(refused), paid
 
 

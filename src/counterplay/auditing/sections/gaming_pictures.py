@@ -28,7 +28,7 @@ def figures(
     if changes is not None:
         yield _changes(changes)
     if groups is not None:
-        yield from _groups(groups)
+        yield from _groups(groups, rules.context.setting("effort", "unit", "units of effort"))
 
 
 def _money(rules: Rules, table: list[Line]) -> Figure:
@@ -99,7 +99,7 @@ def _changes(grid: Grid) -> Figure:
     )  # fmt: skip
 
 
-def _groups(grid: Grid) -> Iterator[Figure]:
+def _groups(grid: Grid, unit: str) -> Iterator[Figure]:
     rows: list[Any] = [row for row in grid.rows if isinstance(row[6], Quantity)][:MOST_BARS]
     if not rows:
         return
@@ -109,7 +109,7 @@ def _groups(grid: Grid) -> Iterator[Figure]:
         alt="Mean price that the qualified of each group pay: "
         + ", ".join(f"{name} {row[6].value:.2g}" for name, row in zip(names, rows)),
         chart=Chart(
-            x_label="mean price", y_label="group", horizontal=True,
+            x_label=f"mean price ({unit})", y_label="group", horizontal=True,
             series=(
                 Series(label="mean price", x=names, style="bars",
                        y=tuple(float(row[6].value) for row in rows)),

@@ -330,7 +330,7 @@ class Words:
         most, rule = self.worth.over_plain, self.worth.plain_rule
         verb = "accepting" if rule == PLAIN[0] else "rejecting"
         if most.low > 0:
-            return f"Against {verb} everybody the best cut saves {most}."
+            return f"Against {verb} everybody the best rule saves {most}."
         return f"That is no better than {verb} everybody (difference {most})."
 
     def _gamed(self, rule: str, movers: list[tuple[str, float, str]]) -> Finding:
@@ -344,7 +344,10 @@ class Words:
         which = "that cut" if rule == HONEST else "the model as it is"
         how = ""
         if movers:
-            how = ", mostly by changing " + " and ".join(name for name, _, _ in movers[:2])
+            names = " and ".join(name for name, _, _ in movers[:2])
+            how = f", mostly by changing {names}"
+            if rule == HONEST:  # moves are recorded for the model as it is
+                how = f". Under the model as it is, movers change mostly {names}"
         found = "" if gamed.exact else "at least "
         sentence = (
             f"If people spend {self.budget:g} ({unit}), {which} costs {gamed.money}: "

@@ -52,7 +52,7 @@ class Words:
             f"Money {self.money} ({context.money_unit}); best plain rule "
             f"{number_text(self.plain_money.value, self.plain_money.unit)} ({self.rule})."
         )
-        return text, money, self._seen_sentence(), *self._missing()
+        return text, money, *self._seen_words(), *self._missing()
 
     @property
     def no_clones(self) -> bool:
@@ -95,23 +95,24 @@ class Words:
             f"{gaps[most]:,}); no row was dropped, the model deals with them.",
         )
 
-    def _seen_sentence(self) -> str:
+    def _seen_words(self) -> tuple[str, ...]:
+        """Say what is known about the rows; what the test found wrong is a finding of its own."""
         context, seen = self.context, self.seen
         if not context.given:
-            return "No model was given: a default was trained, and every number is cross-fitted."
+            return ("No model was given: a default was trained, and every number is cross-fitted.",)
         if context.train is not None:
-            return "The training rows are a file of their own."
+            return ("The training rows are a file of their own.",)
         if context.rows != "unknown":
-            return f"The config says that these are {context.rows} rows."
+            return (f"The config says that these are {context.rows} rows.",)
         if seen is None:
             why = context.no_refit or "there was no time for it"
-            return f"Whether the model was fitted on these rows cannot be checked: {why}."
+            return (f"Whether the model was fitted on these rows cannot be checked: {why}.",)
         if seen.verdict == "not seen":
             return (
                 "The table does not look as if the model had been fitted on it "
-                f"(p = {seen.p_value:.2g}); that is no proof, linear models often pass."
+                f"(p = {seen.p_value:.2g}); that is no proof, linear models often pass.",
             )
-        return self.findings()[0].sentence
+        return ()
 
     def findings(self) -> list[Finding]:
         """Return what matters: seen rows, the money, the larger class, missing costs."""
@@ -138,13 +139,17 @@ class Words:
         seen = self.seen
         if seen is None or self.context.rows != "unknown" or seen.verdict == "not seen":
             return []
-        number = Quantity.certain(seen.gap, unit="share", n=self.accuracy.n, basis="measured")
+        number = Quantity.certain(seen.gap, unit="share", n=self.accuracy.n)
         facts = (
             f"right where its cross-fitted clone is wrong in {seen.model_only} rows, the reverse "
             f"in {seen.clone_only}; p = {seen.p_value:.1g}, gap {seen.gap:.3f}, rho {seen.rho:.2f}"
         )
         if seen.verdict == "seen":
-            text = f"These rows look as if the model was trained on them ({facts})."
+            text = (
+                f"These rows look as if the model was trained on them ({facts}). That is a test, "
+                "no proof. The numbers below are those of clones that had not seen the row; set "
+                "[data] rows if you know better."
+            )
             return [Finding(name="seen_rows", sentence=text, severity="blocking", quantity=number)]
         text = (
             f"Better here than its clone ({facts}): trained on more rows, or partly on these? "

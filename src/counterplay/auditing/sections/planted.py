@@ -45,7 +45,6 @@ class PlantedSection:
         """Return blocks with certificates, attacks on single rows, planted profiles."""
         n = len(training(context)[1])
         ensembles = ensembles_of(context)
-        each = max(1, len(ensembles) // parts_of(context))
 
         def fits(pilot: Pilot, m: int) -> float:
             some = [ensembles[i][1] for i in range(min(m, len(ensembles)))]
@@ -53,22 +52,22 @@ class PlantedSection:
             return float(sum(b * (pilot.fit(n // b) + 2 * voted) for b in some))
 
         found = [
+            Stage(  # first: it is the quickest, and says something without the others
+                name="profiles", items=PROFILES * (1 + len(PLANTED)), n_min=1 + len(PLANTED),
+                n_want=PROFILES * (1 + len(PLANTED)), batch=1 + len(PLANTED), value=0.2,
+                seconds=lambda pilot, m: m * (pilot.fit(n) + pilot.predict * context.n / 5),
+                run=_profiles, optional=True,
+            ),
             Stage(
                 name="attack", items=TARGETS, n_min=3, n_want=TARGETS, batch=1, value=0.3,
                 seconds=lambda pilot, m: 12 * m * pilot.fit(n), run=_attack,
             ),
-            Stage(
-                name="profiles", items=PROFILES * (1 + len(PLANTED)), n_min=1 + len(PLANTED),
-                n_want=PROFILES * (1 + len(PLANTED)), batch=1 + len(PLANTED), value=0.2,
-                seconds=lambda pilot, m: m * (pilot.fit(n) + pilot.predict * context.n / 5),
-                run=_profiles,
-            ),
         ]  # fmt: skip
         if ensembles:
             found.insert(
-                0,
+                1,
                 Stage(
-                    name="blocks", items=len(ensembles), n_min=each, n_want=len(ensembles),
+                    name="blocks", items=len(ensembles), n_min=1, n_want=len(ensembles),
                     batch=1, value=0.8, seconds=fits, run=_blocks,
                 ),
             )  # fmt: skip
@@ -77,7 +76,8 @@ class PlantedSection:
     def result(self, context: Context, records: pd.DataFrame) -> SectionResult:
         """Return what attacks found, what is certified, and which ensemble is worth it."""
         parts = {name: stage_records(records, name) for name in ("blocks", "attack", "profiles")}
-        return planted_result(context, parts)
+        counts = tuple(dict.fromkeys(blocks for _, blocks, _ in ensembles_of(context)))
+        return planted_result(context, parts, counts)
 
 
 def training(context: Context) -> tuple[Table, Any]:

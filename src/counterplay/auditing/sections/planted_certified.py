@@ -66,8 +66,10 @@ def _certified(found: Quantity) -> Quantity:
 class Planted:
     """What the records say."""
 
-    def __init__(self, context: Context, parts: Mapping[str, pd.DataFrame]) -> None:
-        self.context = context
+    def __init__(
+        self, context: Context, parts: Mapping[str, pd.DataFrame], counts: tuple[int, ...]
+    ) -> None:
+        self.context, self.counts = context, counts
         self.attack = parts["attack"]
         self.profiles = parts["profiles"]
         self.stable = not len(parts["blocks"]) or bool(parts["blocks"]["stable"].all())
@@ -89,6 +91,12 @@ class Planted:
     def of_rows(self) -> list[Certified]:
         """Ensembles against planted rows."""
         return [found for found in self.ensembles if found.unit == "rows"]
+
+    @property
+    def untried(self) -> str:
+        """Numbers of blocks that there was no time for, in words."""
+        tried = {found.blocks for found in self.of_rows}
+        return " or ".join(str(blocks) for blocks in self.counts if blocks not in tried)
 
     @cached_property
     def rows(self) -> IntArray:

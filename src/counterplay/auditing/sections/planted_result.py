@@ -53,9 +53,11 @@ class PlantedResult(SectionResult):
         return self.curve.copy()
 
 
-def planted_result(context: Context, parts: Mapping[str, pd.DataFrame]) -> PlantedResult:
-    """Return everything the section says."""
-    planted = Planted(context, parts)
+def planted_result(
+    context: Context, parts: Mapping[str, pd.DataFrame], counts: tuple[int, ...]
+) -> PlantedResult:
+    """Return everything the section says; ``counts`` are the numbers of blocks worth trying."""
+    planted = Planted(context, parts, counts)
     y = context.wanted[planted.rows]
     larger = share(int(max(y.sum(), (~y).sum())), len(y))
     quantities = _quantities(planted)
@@ -164,11 +166,14 @@ def _findings(planted: Planted, larger: Quantity) -> list[Finding]:
     best = planted.chosen
     t = planted.declared
     if best is None:
-        table = planted.of_rows
-        if not table:
+        if not planted.counts:
             text = f"There is {USELESS}: blocks need at least 20 rows each."
+        elif not planted.of_rows:
+            return found  # there was no time for blocks
         else:
             text = f"There is {USELESS}: {_useless(planted, larger)}."
+        if planted.untried:
+            text += f" There was no time for {planted.untried} blocks."
         return [*found, Finding(name="no_certificate", sentence=text, severity="medium")]
     recalls = [best.recall(t, side) for side in (True, False)]
     parts = " and ".join(
@@ -231,6 +236,7 @@ def _attack_findings(planted: Planted) -> list[Finding]:
     changed = _changed(planted)
     if 1 in changed:
         text = f"Found: one planted row changes {changed[1].value:.1%} of all decisions"
+        text += "".join(f", {k} copies {changed[k].value:.1%}" for k in sorted(changed) if k > 1)
         if -1 in changed:
             text += f"; leaving out one random row changes {changed[-1].value:.1%}"
         found.append(
@@ -255,6 +261,8 @@ def _actions(planted: Planted) -> list[Action]:
                 f"{_money(planted, best, 0)} {planted.context.money_unit}.",
             )
         ]  # fmt: skip
+    if planted.counts and not planted.of_rows:
+        return []
     return [
         Action(
             name="block ensemble", title="Restrict who may add rows with outcomes",
@@ -283,7 +291,8 @@ def _tables(planted: Planted) -> list[Grid]:
                 title="Certified against planted rows",
                 columns=tuple(Column(name=c, number=c != "unit") for c in names),
                 rows=tuple(rows), folded=len(rows) > 12,
-                note="Share of each outcome that is decided rightly and stays so.",
+                note="Recall of accepted: share of the rows with the wanted outcome that are "
+                "accepted and stay so; of rejected: of those with the unwanted outcome.",
             )
         )  # fmt: skip
     frame = _attack_frame(planted)
