@@ -41,10 +41,10 @@ def seen(claim: str, statement: str, measured: str) -> Verdict:
 
     Examples
     --------
-    >>> seen("26.11", "Coin tossers.", "12 of 40 certified").expected
-    'no promise'
+    >>> seen("26.11", "Coin tossers.", "12 of 40 certified").holds is None
+    True
     """
-    return Verdict(claim, statement, measured, "no promise", True)
+    return Verdict(claim, statement, measured, "no promise", None)
 
 
 def equals(
