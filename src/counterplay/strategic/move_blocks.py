@@ -10,7 +10,7 @@ Source: "Prices", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,19 +193,29 @@ def side_by_side(blocks: Sequence[NumberBlock]) -> Lines:
         ends = np.cumsum([0, *(part.size for part in parts)]).astype(np.int64)
         return np.concatenate([np.zeros(0), *parts]), ends
 
+    def column(values: Iterable[float]) -> FloatArray:
+        return np.array(list(values), dtype=np.float64)
+
     made = [block._line for block in blocks]
-    columns = [
-        [line[0] for line in made],
-        [line[1] for line in made],
-        [line[2] for line in made],
-        *([getattr(block, name) for block in blocks]
-          for name in ("up", "down", "unit", "fill", "hide", "fill_start")),
-    ]  # fmt: skip
+    grid, grid_start = flat([line[3] for line in made])
+    seen, seen_start = flat([np.zeros(0) if b.seen is None else b.seen for b in blocks])
+    codes, codes_start = flat([line[4] for line in made])
     return Lines(
-        *(np.array(column, dtype=np.float64) for column in columns),
-        *flat([line[3] for line in made]),
-        *flat([np.zeros(0) if block.seen is None else block.seen for block in blocks]),
-        *flat([line[4] for line in made]),
+        low=column(line[0] for line in made),
+        high=column(line[1] for line in made),
+        step=column(line[2] for line in made),
+        up=column(b.up for b in blocks),
+        down=column(b.down for b in blocks),
+        unit=column(b.unit for b in blocks),
+        fill=column(b.fill for b in blocks),
+        hide=column(b.hide for b in blocks),
+        first=column(b.fill_start for b in blocks),
+        grid=grid,
+        grid_start=grid_start,
+        seen=seen,
+        seen_start=seen_start,
+        codes=codes,
+        codes_start=codes_start,
     )
 
 

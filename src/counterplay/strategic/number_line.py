@@ -43,7 +43,7 @@ class Lines(NamedTuple):
 @numba.njit(inline="always")
 def absent(x: float, codes: FloatArray) -> bool:
     """Whether a value is missing or a code for "no record"."""
-    gone = np.isnan(x)
+    gone = bool(np.isnan(x))
     for code in codes:
         gone = gone or x == code
     return gone
@@ -133,12 +133,11 @@ def values_down(
 @numba.njit(cache=True, nogil=True)
 def _way(a: float, b: float, up: float, down: float, unit: float, seen: FloatArray) -> float:
     """Return the price of the way from a to b, by the distance or by ranks of what was seen."""
+    way = (b - a) / unit
     if seen.size:
         ranks = np.searchsorted(seen, b) + np.searchsorted(seen, b, "right")
         ranks -= np.searchsorted(seen, a) + np.searchsorted(seen, a, "right")
-        way = 5.0 * ranks / seen.size  # ten times the difference of mid-ranks
-    else:
-        way = (b - a) / unit
+        way = float(5.0 * ranks / seen.size)  # ten times the difference of mid-ranks
     price = up * way if way > 0 else -down * way
     return 0.0 if way == 0 else (np.inf if np.isnan(price) else price)
 
