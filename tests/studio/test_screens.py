@@ -52,7 +52,8 @@ def page(chromium: Any) -> Any:
     page.on("pageerror", lambda error: said.append(str(error)))
     yield page
     context.close()
-    assert [told for told in said if "status of 4" not in told] == []
+    fine = ("status of 4", "the document's frame is sandboxed")  # the pages of audits have a script
+    assert [told for told in said if not any(word in told for word in fine)] == []
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +68,14 @@ def axe() -> str:
 
 def walked(page: Any) -> None:
     """The Tab key reaches every control in the order of the page, and the focus can be seen."""
-    controls, places = page.evaluate(CONTROLS), []
-    for _ in controls:
+    controls, places = page.evaluate(CONTROLS), [-1]
+    while len(places) <= len(controls):
         page.keyboard.press("Tab")
         place, shown = page.evaluate(FOCUSED)
         assert shown, ("the focus cannot be seen", controls[place] if place >= 0 else None)
-        places.append(place)
+        if place != places[-1] or not controls[place].startswith("<iframe"):
+            places.append(place)  # inside a frame there are controls of its own
+    del places[0]
     assert places == list(range(len(controls))), [controls[i] for i in places if i >= 0]
 
 
