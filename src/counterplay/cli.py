@@ -138,7 +138,7 @@ def documentation() -> str:
         named = importlib.metadata.metadata("counterplay").get_all("Project-URL") or []
     except importlib.metadata.PackageNotFoundError:
         named = []
-    addresses = dict(line.split(", ", 1) for line in named)
+    addresses: dict[str, str] = dict(line.split(", ", 1) for line in named)
     return addresses.get("Documentation", "docs")
 
 

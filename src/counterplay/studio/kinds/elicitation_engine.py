@@ -13,7 +13,7 @@ import copy
 import math
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,11 +208,11 @@ class Engine(ReliableState):
         """As the area's rule, but a pair that could not be decided is not asked again."""
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
         position = self._position
-        asked: Counter[tuple[int, ...]] = Counter()
+        asked: list[tuple[int, ...]] = []
         for entry in self.log:
             if entry.kind != "volunteered":
                 pair = tuple(sorted(position[row] for row in entry.rows))
-                asked[pair] += 2 if entry.said == "cannot say" else 1
+                asked += [pair] * (2 if entry.said == "cannot say" else 1)
         unanswered = 0
         for entry in reversed(self.log):
             if entry.said == "choice":
