@@ -1,7 +1,7 @@
 """Symmetries: ratios against what one would write instead, in one run.
 
-Names of parts as arguments run only these: models advisor blocks canonical million check network
-peers.
+Names of parts as arguments run only these: models advisor angles blocks canonical million check
+network peers.
 Errors are compared within one model only: a ratio across models says nothing about a symmetry.
 """
 
@@ -22,6 +22,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from counterplay import datasets
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
@@ -32,6 +33,7 @@ from counterplay.invariance import (
     symmetry_advisor,
 )
 from counterplay.invariance.matched_neighbours import geometry, landing
+from counterplay.invariance.random_images import random_images
 from counterplay.invariance.transformations import number_keys
 from counterplay.studies.invariance.symmetry_advice import fitted
 from counterplay.studies.invariance.symmetry_settings import task
@@ -102,6 +104,27 @@ def advisor() -> None:
             against="the better of both models on stacked copies")  # fmt: skip
     compare("invariance", what, mine, best, against="the best candidate of each set in hindsight",
             package="scikit-learn", unit="error", note="nobody knows it beforehand")  # fmt: skip
+
+
+def angles() -> None:
+    """Pictures of any angle: the form by moments against eight turned copies, one model."""
+    if not os.environ.get("COUNTERPLAY_DATA"):
+        skipped("invariance", "MNIST of any angle", "needs COUNTERPLAY_DATA")
+        return
+    X, y = datasets.fetch("mnist", return_X_y=True)
+    keep = np.flatnonzero((np.asarray(y) != 6) & (np.asarray(y) != 9))[:6000]
+    rows, y = np.asarray(X)[keep].reshape(len(keep), -1) / 255, np.asarray(y)[keep]
+    few, any_angle = groups.image_turns((28, 28), 8), groups.image_turns((28, 28), "any")
+    logistic = LogisticRegression(max_iter=200)
+    samples = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(rows))
+        turned = random_images(rows[order[500:1500]], any_angle, rng)[0]
+        samples.append((rows[order[:500]], y[order[:500]], turned, y[order[500:1500]]))
+    _same_model("MNIST without 6 and 9 turned by any angle, logistic regression by moments",
+                samples, AugmentedClassifier(logistic, few),
+                CanonicalClassifier(logistic, any_angle), 1.0)  # fmt: skip
 
 
 def blocks() -> None:
@@ -308,7 +331,8 @@ def _steerable(name: str) -> Any:
 
 
 PARTS = {
-    "models": models, "advisor": advisor, "blocks": blocks, "canonical": canonical,
+    "models": models, "advisor": advisor, "angles": angles, "blocks": blocks,
+    "canonical": canonical,
     "million": million, "check": check, "network": network, "peers": peers,
 }  # fmt: skip
 

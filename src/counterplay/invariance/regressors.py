@@ -58,8 +58,20 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     ----------
     estimator:
         Any regressor.
-    group, weighting, n_images, random_state, blocks, epochs, max_bytes:
-        As for :class:`AugmentedClassifier`.
+    group:
+        A set of transformations, a function of the number of features that returns one, or None.
+    weighting:
+        "copies" or "points"; see :class:`AugmentedClassifier`.
+    n_images:
+        For groups too large to list: number of random copies besides the point itself.
+    random_state:
+        Seed of the copies.
+    blocks:
+        "auto", "always" or "never": whether copies are streamed through ``partial_fit``.
+    epochs:
+        How often every copy is streamed.
+    max_bytes:
+        Memory of the copies at most.
 
     Notes
     -----
