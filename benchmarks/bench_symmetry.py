@@ -1,12 +1,15 @@
 """Symmetries: ratios against what one would write instead, in one run.
 
-Names of parts as arguments run only these: models blocks canonical million check network peers.
+Names of parts as arguments run only these: models advisor angles blocks canonical million check
+network peers.
 Errors are compared within one model only: a ratio across models says nothing about a symmetry.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import os
 import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -17,7 +20,9 @@ from ledger import compare, growth, in_turns, skipped, timed
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
+from counterplay import datasets
 from counterplay.invariance import (
     AugmentedClassifier,
     CanonicalClassifier,
@@ -25,9 +30,13 @@ from counterplay.invariance import (
     augmented_blocks,
     check_symmetry,
     groups,
+    symmetry_advisor,
 )
 from counterplay.invariance.matched_neighbours import geometry, landing
+from counterplay.invariance.random_images import random_images
 from counterplay.invariance.transformations import number_keys
+from counterplay.studies.invariance.symmetry_advice import fitted
+from counterplay.studies.invariance.symmetry_settings import task
 
 
 def peak(function: Callable[[], Any]) -> float:
@@ -49,33 +58,73 @@ def turned_digits(seed: int, n: int = 400) -> tuple[Any, ...]:
 def models() -> None:
     """Within one model: canonical against stacked LR, orbit kernel against stacked SVC."""
     turns = groups.image_rotations((8, 8))
-    pairs = {
-        "canonical logistic regression": (
-            AugmentedClassifier(LogisticRegression(max_iter=200), turns),
-            CanonicalClassifier(LogisticRegression(max_iter=200), turns),
-        ),
-        "orbit kernel with support vectors": (
-            AugmentedClassifier(OrbitKernelClassifier(), turns),
-            OrbitKernelClassifier(group=turns),
-        ),
-    }
-    for name, candidates in pairs.items():
-        errors = np.array(
-            [
-                [1 - model.fit(X, y).score(Z, z) for model in candidates]
-                for X, y, Z, z in map(turned_digits, range(4))
-            ]
-        ).mean(axis=0)
-        compare(
-            "invariance",
-            f"error on turned digits, {name}",
-            errors[1],
-            errors[0],
-            against="the same model on copies",
-            package="scikit-learn",
-            unit="error",
-            bar=2.0 if name.startswith("canonical") else 1.0,
-        )
+    logistic = LogisticRegression(max_iter=200)
+    digits = [turned_digits(seed) for seed in range(4)]
+    _same_model("turned digits, canonical logistic regression", digits,
+                AugmentedClassifier(logistic, turns), CanonicalClassifier(logistic, turns),
+                2.0)  # fmt: skip
+    _same_model("turned digits, orbit kernel with support vectors", digits,
+                AugmentedClassifier(OrbitKernelClassifier(), turns),
+                OrbitKernelClassifier(group=turns), 1.0)  # fmt: skip
+    if not os.environ.get("COUNTERPLAY_DATA"):
+        skipped("invariance", "EMNIST, orbit kernel", "needs COUNTERPLAY_DATA")
+        return
+    tasks = [task("EMNIST A-L, quarter turns, LR", seed) for seed in range(2)]
+    group = tasks[0].group
+    _same_model("turned EMNIST letters, orbit kernel with support vectors",
+                [(t.X, t.y, t.X_test, t.y_test) for t in tasks],
+                AugmentedClassifier(OrbitKernelClassifier(), group),
+                OrbitKernelClassifier(group=group), 1.0)  # fmt: skip
+
+
+def _same_model(name: str, samples: Any, copies: Any, ours: Any, bar: float) -> None:
+    errors = np.array([[1 - model.fit(X, y).score(Z, z) for model in (ours, copies)]
+                       for X, y, Z, z in samples]).mean(axis=0)  # fmt: skip
+    compare("invariance", f"error on {name}", errors[0], errors[1],
+            against="the same model on copies", package="scikit-learn", unit="error",
+            bar=bar)  # fmt: skip
+
+
+def advisor() -> None:
+    """The advisor against stacked copies, and against the best of all candidates in hindsight."""
+    found = []
+    for name in ("digits, quarter turns, LR", "tic-tac-toe, D4, tree"):
+        for seed in range(3):
+            one = task(name, seed)
+            advice = symmetry_advisor(one.model, one.X, one.y, one.group, future=one.future,
+                                      check=False, random_state=seed)  # fmt: skip
+            alone = fitted(one, set(advice.to_frame()["candidate"]), seed)
+            errors = {k: 1 - m.score(one.X_test, one.y_test) for k, m in alone.items()}
+            mine = 1 - advice.model.score(one.X_test, one.y_test)
+            copies = [errors[k] for k in ("augment", "kernel, augmented")]
+            found.append((mine, min(errors.values()), min(copies)))
+    mine, best, stacked = np.mean(found, axis=0)
+    what = "symmetry_advisor, error on turned digits and boards, three training sets each"
+    compare("invariance", what, mine, stacked, package="scikit-learn", unit="error",
+            against="the better of both models on stacked copies")  # fmt: skip
+    compare("invariance", what, mine, best, against="the best candidate of each set in hindsight",
+            package="scikit-learn", unit="error", note="nobody knows it beforehand")  # fmt: skip
+
+
+def angles() -> None:
+    """Pictures of any angle: the form by moments against eight turned copies, one model."""
+    if not os.environ.get("COUNTERPLAY_DATA"):
+        skipped("invariance", "MNIST of any angle", "needs COUNTERPLAY_DATA")
+        return
+    X, y = datasets.fetch("mnist", return_X_y=True)
+    keep = np.flatnonzero((np.asarray(y) != 6) & (np.asarray(y) != 9))[:6000]
+    rows, y = np.asarray(X)[keep].reshape(len(keep), -1) / 255, np.asarray(y)[keep]
+    few, any_angle = groups.image_turns((28, 28), 8), groups.image_turns((28, 28), "any")
+    logistic = LogisticRegression(max_iter=200)
+    samples = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(rows))
+        turned = random_images(rows[order[500:1500]], any_angle, rng)[0]
+        samples.append((rows[order[:500]], y[order[:500]], turned, y[order[500:1500]]))
+    _same_model("MNIST without 6 and 9 turned by any angle, logistic regression by moments",
+                samples, AugmentedClassifier(logistic, few),
+                CanonicalClassifier(logistic, any_angle), 1.0)  # fmt: skip
 
 
 def blocks() -> None:
@@ -131,7 +180,7 @@ def canonical() -> None:
 
 
 def million() -> None:
-    """A million pictures of 64 bytes: canonical form, orbit numbers, blocks; processor seconds."""
+    """A million pictures of 64 bytes: canonical form, orbit numbers, blocks, advice; CPU."""
     X = np.random.default_rng(0).integers(0, 4, size=(1_000_000, 64), dtype=np.uint8)
     group, y = groups.d4((8, 8)), np.zeros(1_000_000, dtype=np.int64)
     group.canonical(X[:10])
@@ -147,6 +196,10 @@ def million() -> None:
                 break
         return count
 
+    labels = (X[:, :32].sum(axis=1) > X[:, 32:].sum(axis=1)).astype(int)
+    advice = timed(lambda: symmetry_advisor(DecisionTreeClassifier(max_depth=3), X, labels, group,
+                                            candidates=["smallest"], check=False,
+                                            random_state=0), cpu=True)  # fmt: skip
     list(augmented_blocks(X[:100], y[:100], group))
     drawn = timed(some_blocks, cpu=True)
     n = len(X)
@@ -155,6 +208,8 @@ def million() -> None:
     growth("invariance", f"canonical form, {what}", {n: memory}, size="pictures", unit="MiB",
            bar=200.0)  # fmt: skip
     growth("invariance", f"orbit numbers, {what}", {n: numbers}, size="pictures", bar=10.0)
+    growth("invariance", f"symmetry_advisor (a tree, searched on 20,000), {what}", {n: advice},
+           size="pictures")  # fmt: skip
     growth("invariance", f"augmented_blocks, {what}", {drawn.result: drawn}, size="rows",
            bar=drawn.result / 1e6)  # fmt: skip
 
@@ -185,26 +240,16 @@ def group_image(group: Any, X: Any) -> Any:
 
 def network() -> None:
     """The mean over the orbit in training against a loader that turns, at equal epochs."""
-    import torch
-    from torch import nn
-
     from counterplay.invariance.torch import AugmentCollate, InvariantModule, TorchClassifier
 
     turns = groups.image_rotations((8, 8))
 
-    def net() -> Any:
-        torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3),
-            nn.ReLU(), nn.Flatten(), nn.Linear(512, 10),
-        )  # fmt: skip
-
     X, y, Z, z = turned_digits(0, 500)
     found = {}
     for name, module, collate in (
-        ("the plain network", net(), None),
-        ("a loader that turns", net(), AugmentCollate(turns, random_state=0)),
-        ("InvariantModule", InvariantModule(net(), turns), None),
+        ("the plain network", _small_network(), None),
+        ("a loader that turns", _small_network(), AugmentCollate(turns, random_state=0)),
+        ("InvariantModule", InvariantModule(_small_network(), turns), None),
     ):
         model = TorchClassifier(module, epochs=20, random_state=0, collate=collate)
         spent = timed(lambda model=model: model.fit(X.astype(np.float32), y))
@@ -219,14 +264,76 @@ def network() -> None:
 
 def peers() -> None:
     """Packages with invariant networks; none of them has a test, an advisor or estimators."""
-    for name in ("escnn", "emlp", "e2cnn"):
-        there = importlib.util.find_spec(name) is not None
-        skipped("invariance", name, "no comparable task" if there else "not installed")
+    for name in ("escnn", "e2cnn"):
+        if importlib.util.find_spec(name) is None:
+            skipped("invariance", name, "not installable here")
+        else:
+            _against_steerable(name)
+    skipped("invariance", "emlp", "not installable here")
+
+
+def _against_steerable(name: str) -> None:
+    """A steerable network under quarter turns against the mean over the orbit of a plain one."""
+    from counterplay.invariance.torch import InvariantModule, TorchClassifier
+
+    X, y, Z, z = turned_digits(0, 500)
+    turns = groups.image_rotations((8, 8))
+    rows, tests = X.astype(np.float32), Z.astype(np.float32)
+    found = []
+    for module in (InvariantModule(_small_network(), turns), _steerable(name)):
+        model = TorchClassifier(module, epochs=20, random_state=0)
+        spent = timed(lambda model=model: model.fit(rows, y))
+        found.append((spent, 1 - spent.result.score(tests, z)))
+    (seconds, error), (their_seconds, their_error) = found
+    what = "InvariantModule, small network on turned digits, 20 epochs"
+    compare("invariance", f"{what}: error", error, their_error, package=name, unit="error",
+            against="a network of regular features of C4")  # fmt: skip
+    compare("invariance", f"{what}: fit", seconds, their_seconds, package=name,
+            against="a network of regular features of C4")  # fmt: skip
+
+
+def _small_network() -> Any:
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3),
+        nn.ReLU(), nn.Flatten(), nn.Linear(512, 10),
+    )  # fmt: skip
+
+
+def _steerable(name: str) -> Any:
+    """Two convolutions with regular features of C4, pooled over the group and the picture."""
+    import torch
+
+    spaces, nn = importlib.import_module(f"{name}.gspaces"), importlib.import_module(f"{name}.nn")
+    torch.manual_seed(0)
+    turns = getattr(spaces, "rot2dOnR2", None) or spaces.Rot2dOnR2
+    act = turns(N=4)
+    types = [nn.FieldType(act, count * [rep]) for count, rep in
+             ((1, act.trivial_repr), (8, act.regular_repr), (32, act.regular_repr))]  # fmt: skip
+    layers = []
+    for first, second in zip(types, types[1:]):
+        layers += [nn.R2Conv(first, second, kernel_size=3), nn.ReLU(second)]
+    body = nn.SequentialModule(*layers, nn.GroupPooling(types[-1]))
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = body, torch.nn.Linear(32, 10)
+
+        def forward(self, x: Any) -> Any:
+            pictures = nn.GeometricTensor(x.reshape(-1, 1, 8, 8), types[0])
+            return self.head(self.body(pictures).tensor.amax(dim=(2, 3)))
+
+    return Network()
 
 
 PARTS = {
-    "models": models, "blocks": blocks, "canonical": canonical, "million": million,
-    "check": check, "network": network, "peers": peers,
+    "models": models, "advisor": advisor, "angles": angles, "blocks": blocks,
+    "canonical": canonical,
+    "million": million, "check": check, "network": network, "peers": peers,
 }  # fmt: skip
 
 

@@ -11,10 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
-from counterplay.invariance import (
-    CanonicalClassifier,
-    groups,
-)
+from counterplay.invariance import CanonicalClassifier, Canonicalizer, groups
 from counterplay.invariance.canonical import alignment_template, closest_images
 from counterplay.invariance.lab import InfiniteOrbitError, NotAGroupError
 from invariance.problems import BASES, digits, extreme_turn
@@ -78,3 +75,15 @@ def test_canonical_forms_that_do_not_exist_are_refused() -> None:
         CanonicalClassifier(base, groups.image_jitter((1, 2))).fit(X, y)
     with pytest.raises(InvalidInputError, match="form"):
         CanonicalClassifier(base, groups.sequence_reversal, form="largest").fit(X, y)
+
+
+def test_single_and_double_precision_have_the_same_representative() -> None:
+    """Ties and near ties are decided in the numbers that were given."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(300, 16)).astype(np.float32) / 3
+    group = groups.d4((4, 4))
+    double = X.astype(np.float64)
+    np.testing.assert_array_equal(group.canonical(X), group.canonical(double))
+    assert group.orbit_key(X) == group.orbit_key(double)
+    forms = [Canonicalizer(group).fit(rows).transform(rows) for rows in (X, double)]
+    np.testing.assert_array_equal(forms[0], forms[1])

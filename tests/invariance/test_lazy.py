@@ -24,6 +24,7 @@ from counterplay.invariance import (
     ErmInvClassifier,
     OrbitMeanRegressor,
     OrbitVoteClassifier,
+    SymmetryClassifier,
     augmented_blocks,
     augmented_sample,
     groups,
@@ -164,6 +165,11 @@ def test_types_and_axes_reach_the_base(dtype: str, shape: tuple[int, ...]) -> No
             warnings.simplefilter("ignore", AssumptionWarning)
             model = AugmentedClassifier(base, group, **more).fit(X, y)
         assert set(model.estimator_.seen_) == {(np.dtype(dtype), shape)}, more
+    search = SymmetryClassifier(Recorder(), group, candidates=["augment"], random_state=0)
+    chosen = search.fit(X, y).advice_.model  # the plain recorder, or one fitted on copies
+    chosen = getattr(chosen, "estimator_", chosen)
+    search.predict(X)
+    assert set(chosen.seen_) == {(np.dtype(dtype), shape)}
     given = Canonicalizer(group).fit(X).transform(X)
     assert (given.dtype, given.shape) == (X.dtype, X.shape)
     flipped = AugmentedClassifier(Recorder(), groups.sign_flips(9)).fit(X, y)

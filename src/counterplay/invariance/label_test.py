@@ -186,18 +186,30 @@ class LabelTest:
         return out
 
     def detectable(self, alpha: float) -> float:
-        """About the smallest violation rate that would be found four times in five."""
+        """About the smallest violation rate that would be found four times in five.
+
+        Violations that are spread evenly turn agreement across the map into disagreement: the share
+        of tuples with (0, 0) that become (1, 0), and of those with (0, 1) that become (1, 1), is
+        the rate. The shares are those that were seen.
+        """
         m = max(self.n_tuples, 1)
-        noise = float(np.median([np.mean(r.natural > r.across) if len(r.far) else 0.0
-                                 for r in self.repeats]))  # fmt: skip
+        seen = [_shares(r) for r in self.repeats if len(r.far)]
+        only, other, neither = np.median(seen, axis=0) if seen else (0.0, 0.0, 1.0)
         level = alpha if len(self.repeats) == 1 else alpha / 2
         for eta in np.linspace(0.005, 1.0, 200):
-            more = min(noise + eta, 1.0)
-            total = max(1, round(m * min(more + noise, 1.0)))
+            more, less = only + eta * neither, other * (1 - eta)
+            total = max(1, round(m * (more + less)))
             needed = stats.binom.isf(level, total, 0.5) + 1
-            if stats.binom.sf(needed - 1, total, more / (more + noise)) >= 0.8:
+            if stats.binom.sf(needed - 1, total, more / (more + less)) >= 0.8:
                 return float(eta)
         return 1.0
+
+
+def _shares(repeat: Repeat) -> tuple[float, float, float]:
+    """Shares of tuples that disagree more across the map, more naturally, and nowhere."""
+    across, natural = repeat.across, repeat.natural
+    nowhere = float(((across == 0) & (natural == 0)).mean())
+    return float((across > natural).mean()), float((across < natural).mean()), nowhere
 
 
 def label_test(

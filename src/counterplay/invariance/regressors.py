@@ -59,19 +59,19 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     estimator:
         Any regressor.
     group:
-        Transformations under which targets do not change.
+        A set of transformations, a function of the number of features that returns one, or None.
     weighting:
-        ``"copies"`` or ``"points"``, as for :class:`AugmentedClassifier`.
+        "copies" or "points"; see :class:`AugmentedClassifier`.
     n_images:
-        Images per row of a group too large to list.
+        For groups too large to list: number of random copies besides the point itself.
     random_state:
-        None, an int or a ``numpy.random.Generator``: which images are drawn.
+        Seed of the copies.
     blocks:
-        ``"auto"`` streams the copies into ``partial_fit`` when they exceed ``max_bytes``.
+        "auto", "always" or "never": whether copies are streamed through ``partial_fit``.
     epochs:
-        Passes over the copies when they are streamed.
+        How often every copy is streamed.
     max_bytes:
-        Memory that the copies may take.
+        Memory of the copies at most.
 
     Notes
     -----
