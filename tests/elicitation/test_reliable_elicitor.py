@@ -285,6 +285,16 @@ def test_a_restored_session_asks_the_same(settings: dict[str, Any]) -> None:
     )
 
 
+def test_nobody_is_asked_the_same_twice_in_a_row() -> None:
+    for seed in range(6):
+        result, _ = questionnaire(seed, 3, 60, 0.1)
+        sets = [tuple(sorted(entry.rows)) for entry in result.answers]
+        assert all(a != b for a, b in zip(sets, sets[1:]))
+    session = ReliableElicitor([[1.0, 0.0], [0.0, 1.0]], random_state=0)
+    result = answered_by(session, person(np.array([0.5, 0.4]), 0))
+    assert [sorted(entry.rows) for entry in result.answers] == [[0, 1], [0, 1]]  # no other pair
+
+
 def test_undo_works_after_the_last_answer() -> None:
     session = ReliableElicitor(TABLE, target_regret=0.02, random_state=0)
     before = session.to_json()

@@ -42,7 +42,7 @@ from counterplay.tradeoff import (
     HarmBudget,
     ReactivationLearner,
 )
-from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.champion_state import digest_of
 from counterplay.tradeoff.guard_log import GuardLog
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
 from counterplay.verify import verify
@@ -319,7 +319,7 @@ def _champion(policy: str) -> Parts:
         try:
             state = json.loads(changed)
             del state["digest"]
-            changed = json.dumps({**state, "digest": _digest(state)})
+            changed = json.dumps({**state, "digest": digest_of(state)})
         except (ValueError, TypeError, KeyError, RecursionError):
             pass  # not even JSON: the reader must say so itself
         return ChampionChallenger.from_json(changed)

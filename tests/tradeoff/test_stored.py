@@ -23,7 +23,7 @@ from counterplay.tradeoff import (
     HarmBudget,
     ReactivationLearner,
 )
-from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.champion_state import digest_of
 from counterplay.tradeoff.lab import AdaNormalHedge, Losses, RestartOnDeactivation
 
 WRONG = ("false", None, -1, 10**6, 1.5, math.nan, {}, [], [1], 1e300)
@@ -49,7 +49,7 @@ def stored(policy: str = "guaranteed") -> dict[str, Any]:
 
 def mended(state: dict[str, Any]) -> str:
     """A text with the digest of its content, so that the checks of the parts are what refuses."""
-    return json.dumps({**state, "digest": _digest(state)})
+    return json.dumps({**state, "digest": digest_of(state)})
 
 
 def refused(state: dict[str, Any], match: str | None = None) -> None:
@@ -159,9 +159,9 @@ import json, sys, warnings
 import numpy as np
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import ChampionChallenger
-from counterplay.tradeoff.champion import _digest
+from counterplay.tradeoff.champion_state import digest_of
 def mended(state):
-    return json.dumps({**state, "digest": _digest(state)})
+    return json.dumps({**state, "digest": digest_of(state)})
 warnings.simplefilter("ignore")
 text = sys.stdin.read()
 rng = np.random.default_rng(0)

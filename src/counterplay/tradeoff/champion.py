@@ -9,7 +9,6 @@ Source: Algorithm 9.2 and Theorem 9.8 with maximal coupling; docs/theory/09-trad
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import warnings
@@ -21,13 +20,7 @@ from numpy.typing import ArrayLike
 
 from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful, pack
-from counterplay.core.online.stored import (
-    fresh_twin,
-    inside,
-    require,
-    same_kinds,
-    same_params,
-)
+from counterplay.core.online.stored import fresh_twin, same_kinds, same_params
 from counterplay.core.records import read_json, refusal
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import (
@@ -53,15 +46,13 @@ from counterplay.tradeoff.adapters import (
 )
 from counterplay.tradeoff.budget import HarmBudget
 from counterplay.tradeoff.champion_report import ChampionReport, Trace
+from counterplay.tradeoff.champion_state import WHAT, check_history, checked_content, digest_of
 from counterplay.tradeoff.learner import Losses
 from counterplay.tradeoff.model import as_losses
 from counterplay.tradeoff.oracle import CusumOracle, Deactivation
 from counterplay.tradeoff.reactivation import ReactivationLearner
 
 Policy = Literal["guaranteed", "adaptive"]
-
-
-_WHAT = "the stored ChampionChallenger"
 
 
 @checked
@@ -251,63 +242,7 @@ class ChampionChallenger(Stateful):
         fresh = fresh_twin(self)
         same_params(self, "_learner", self._learner, fresh._learner)
         same_kinds(self, fresh, skip=("_learner",))
-        self._check_switches()
-        self._check_sums()
-        self._check_trace()
-
-    def _check_switches(self) -> None:
-        """Who was live when; who is live now and for how long everybody was follows from it."""
-        K, R, events = self.n_models, self.rounds, self._watchdog.events
-        require(len(self._switches) > 0, self, "_switches", "must name the first model")
-        for entry in self._switches:
-            typed = type(entry) is tuple and tuple(map(type, entry)) == (int, int)
-            require(typed, self, "_switches", "must be pairs of a round and a model")
-        starts, models = (np.array(part) for part in zip(*self._switches))
-        fits = starts[0] == 0 and starts[-1] <= min(R, self.horizon - 1)
-        fits = fits and (np.diff(starts) > 0).all() and (np.diff(models) != 0).all()
-        require(fits and 0 <= models.min() <= models.max() < K, self, "_switches", "is impossible")
-        self._live = int(models[-1])
-        if self.horizon > R:
-            live = self._learner._choice == self._live and self._live in self.allowed
-            require(live, self, "_switches", "must end with the model that is live")
-        lengths = np.diff(np.append(starts, R))
-        self._live_rounds = np.bincount(models, weights=lengths, minlength=K).astype(np.int64)
-        self._downs = len({event[4] for event in events})
-
-    def _check_sums(self) -> None:
-        """Losses lie in [0, 1] and belong to rounds: that bounds every sum by the others."""
-        R, rate, live = self.rounds, self.budget.rate, self._live_rounds
-        tol, watchdog = 1e-9 * (1 + R), self._watchdog
-        for name, sums, played in (
-            ("_primary", self._primary, self._played[0]),
-            ("_harm", self._harm, self._played[1]),
-        ):
-            inside(self, name, sums, 0.0, R, tol)
-            least = np.maximum(0.0, sums - (R - live)).sum()
-            inside(self, "_played", played, least, np.minimum(sums, live).sum(), R * tol)
-        inside(self, "_primary", self._primary, self._learner._primary, self._learner._primary, tol)
-        regret, off = self._played[0] - self._primary, watchdog._rounds_off()
-        inside(self, "_sleep", self._sleep, regret - off, regret + off, R * tol)
-        inside(self, "_level", self._level, self._harm - rate * R, self._harm, tol)
-        inside(self, "_worst", self._worst, np.maximum(self._level, 0.0), self._harm, tol)
-        level, seen = np.maximum(self._level, 0.0), np.maximum(watchdog.level, 0.0)
-        highest = np.inf if self._reviews() else seen  # the watchdog forgets at a review
-        inside(self, "_level", level, seen, highest, tol)
-        for event in watchdog.events:
-            inside(self, "_worst", self._worst[event[1]], event[3], np.inf, tol)
-
-    def _check_trace(self) -> None:
-        """The last kept point is at most one stride old."""
-        R, points = self.rounds, self._trace.to_array()
-        last = points[-1] if len(points) else np.zeros(5)
-        gap = R - last[0]
-        require(0 <= gap < self._trace.stride, self, "_trace", "does not reach the current round")
-        now = np.array([*self._played, self._primary.min()])
-        inside(self, "_played", now, last[1:4], last[1:4] + gap, 1e-9 * (1 + R))
-        void = self._watchdog._warned
-        require(void or bool(np.isfinite(points[:, 4]).all()), self, "_trace", "is void")
-        if not void:
-            require(last[4] <= self._bound() + 1e-9 * R, self, "_trace", "exceeds the bound")
+        check_history(self)
 
     @property
     def current(self) -> int:
@@ -445,7 +380,7 @@ class ChampionChallenger(Stateful):
     def to_json(self) -> str:
         """Return parameters and running state as JSON text; ``from_json`` restores them."""
         stored = pack(self)
-        return json.dumps({**stored, "digest": _digest(stored)}, allow_nan=False)
+        return json.dumps({**stored, "digest": digest_of(stored)}, allow_nan=False)
 
     @classmethod
     def from_json(
@@ -465,21 +400,19 @@ class ChampionChallenger(Stateful):
         follow from them. That finds damage (``InvalidStateError``); it is no protection against
         somebody who writes a consistent history.
         """
-        parsed = read_json(text, what=_WHAT)
+        parsed = read_json(text, what=WHAT)
         if isinstance(parsed, dict) and parsed.get("kind") in ("LiveChampion", "SelectiveChampion"):
             from counterplay.tradeoff.live_champion import LiveChampion
             from counterplay.tradeoff.selective_champion import SelectiveChampion
 
             kind = LiveChampion if parsed["kind"] == "LiveChampion" else SelectiveChampion
             return kind.from_json(text, models)  # type: ignore[return-value]  # a subclass
-        raw = _without_digest(parsed)
-        _check_count(raw)
-        restored = cls._restored(raw, _WHAT)
+        restored = cls._restored(checked_content(parsed), WHAT)
         if not isinstance(restored, cls):
-            raise refusal(_WHAT, "", f"the text holds a {type(restored).__name__}")
+            raise refusal(WHAT, "", f"the text holds a {type(restored).__name__}")
         if budget is not None and budget != restored.budget:
             told = f"it was stored with the budget {restored.budget}, not {budget}"
-            raise refusal(_WHAT, "", told)
+            raise refusal(WHAT, "", told)
         if models is not None:
             restored.n_models = _one_count(tuple(models), restored.n_models)
             restored.models = tuple(models)
@@ -532,31 +465,6 @@ def check_scale(n_models: int, horizon: int, budget: HarmBudget) -> None:
             AssumptionWarning,
             stacklevel=4,
         )
-
-
-def _digest(stored: dict[str, Any]) -> str:
-    """A short hash of a stored state, to notice damage."""
-    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _without_digest(raw: Any) -> Any:
-    """The content of a text; refuses one that was changed after it was written."""
-    if not isinstance(raw, dict):
-        return raw  # what follows says what is wrong
-    rest = {key: value for key, value in raw.items() if key != "digest"}
-    if raw.get("digest") != _digest(rest):
-        raise refusal(_WHAT, "digest", "the text was changed after it was written")
-    return rest
-
-
-def _check_count(raw: Any) -> None:
-    """Refuse a number of models that the stored arrays do not have, before memory is taken."""
-    try:
-        count, stored = raw["params"]["n_models"], raw["state"]["_primary"]["__array__"]
-    except (KeyError, TypeError, IndexError):
-        return  # what follows says what is wrong
-    if type(stored) is list and (type(count) is not int or count != len(stored)):
-        raise refusal(_WHAT, "params.n_models", f"it is {count!r:.50}, with {len(stored)} losses")
 
 
 def _one_count(models: tuple[Any, ...] | None, n_models: int | None) -> int:
