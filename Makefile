@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 JOBS ?= 2
-SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+SINGLE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage fuzz test-slow lint bench bench-peers docs release-check examples hashes clean
@@ -36,7 +36,7 @@ demo: $(VENV)/base ## run the quick studies of all areas and write build/report.
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
 test: $(VENV)/dev ## all tests, doctests and examples; what lint checks and the site, too
-	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims --durations 30
 
 coverage: $(VENV)/dev ## the same tests, slower, with a table of lines that none of them runs
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \

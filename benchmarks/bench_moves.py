@@ -81,7 +81,7 @@ def against_integer_programming(people: int, limit: float) -> None:
     assert isinstance(solver, TreeSolver)
     cut, _ = solver.opened.cut()
     who, cap = np.arange(len(rejected)), 1.0 + 1e-9
-    prices = price_cells(solver.cells, asked.frame, who, 1.0)
+    prices = price_cells(solver.cells, who, 1.0)
     target = cut - solver.cells.base + 1e-12
     given = (solver.cells, prices, solver.cells.own, target, cap)
     search_people(*given, 1.0, 1)  # compiles

@@ -104,6 +104,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, uri, content=content))
     for uri, content in page_code.notebooks().items():
         files.append(File.generated(config, uri, content=content))
+    if picture := speed.growth_picture():
+        files.append(File.generated(config, speed.PICTURE, content=picture))
     for uri, path in pages.figures().items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
@@ -115,7 +117,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Turn the few reStructuredText habits of docstrings into HTML."""
+    """Wrap printed sentences; turn the few reStructuredText habits of docstrings into HTML."""
+    html = pages.wrapped(html)
     if not page.file.src_uri.startswith("api/"):
         return html
     html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)(?:~[\w.]*\.)?", r"\1", html)

@@ -386,6 +386,17 @@ def source_link(source: str) -> str:
     return f"[{title}]({path.relative_to(ROOT / 'docs').as_posix()}#{anchor})"
 
 
+def wrapped(page: str) -> str:
+    """Return a page whose printed sentences are wrapped; tables, whose lines are short, are not."""
+
+    def marked(match: re.Match[str]) -> str:
+        text = html.unescape(re.sub(r"<[^>]+>", "", match[0]))
+        longest = max(map(len, text.splitlines()), default=0)
+        return match[0].replace(match[1], f"{match[1]} sentences", 1) if longest > 100 else match[0]
+
+    return re.sub(r'<div class="(language-output)\b.*?</pre>', marked, page, flags=re.DOTALL)
+
+
 def breakable(page: str) -> str:
     """Return a page in which names in code may be broken after a separator, and nowhere else."""
     parts = re.split(r"(<pre.*?</pre>)", page, flags=re.DOTALL)

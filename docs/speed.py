@@ -24,6 +24,50 @@ same lines with what is installed already."""
 HEADS = {"ours": "**ours**", "theirs": "**theirs**", "even": "even"}
 
 
+PICTURE = "assets/growth.svg"
+
+
+def curves(path: Path = RESULTS) -> list[ledger.Record]:
+    """Return our own costs that were measured at three sizes or more, in seconds."""
+    records = ledger.read(path) if path.exists() else []
+    return [
+        record for record in records
+        if record["kind"] == "growth" and len(record["points"]) > 2 and record["unit"] == "s"
+    ]  # fmt: skip
+
+
+def growth_picture(path: Path = RESULTS) -> bytes | None:
+    """Draw one panel per area: cost against size, and what growing in proportion would be."""
+    found: dict[str, list[ledger.Record]] = {}
+    for record in curves(path):
+        found.setdefault(record["area"], []).append(record)
+    if not found:
+        return None
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    from counterplay.core.figures import THEORY, figure_style
+
+    lines = -(-len(found) // 3)
+    with figure_style():
+        figure = Figure(figsize=(11, 2.8 * lines), layout="constrained")
+        axes = figure.subplots(lines, 3, squeeze=False).ravel()
+        for ax in axes[len(found) :]:
+            ax.set_axis_off()
+        for ax, (area, records) in zip(axes, found.items()):
+            for record in records:
+                sizes, costs = zip(*record["points"])
+                ax.loglog(sizes, costs, "o-", label=record["size"])
+                ax.plot(sizes, [costs[0] * n / sizes[0] for n in sizes], **THEORY)
+            ax.set_title(area)
+            ax.legend(title="by")
+            ax.set_ylabel("seconds")
+        held = BytesIO()
+        figure.savefig(held, format="svg", metadata={"Date": None})
+    return held.getvalue()
+
+
 def speed_page(path: Path = RESULTS) -> str:
     """Return the page, or a page that says how to make its numbers."""
     parts = ["# Speed and quality", HOW]
@@ -43,6 +87,11 @@ def speed_page(path: Path = RESULTS) -> str:
         "matrix product, and cannot be won."
     )
     parts.append(_machines(records))
+    if curves(path):
+        parts.append(
+            f"![Our own cost against size, one panel per area]({PICTURE})\n\n"
+            "*Our own cost against size; the dashed lines grow in proportion to the size.*"
+        )
     areas = list(dict.fromkeys(r["area"] for r in records if r["kind"] != "setup"))
     order = [*pages.SITUATIONS, *sorted(set(areas) - set(pages.SITUATIONS))]
     for area in (name for name in order if name in areas):

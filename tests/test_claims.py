@@ -43,10 +43,14 @@ def test_every_claim_names_an_area_and_is_a_sentence():
 
 
 def pytest_with_plugin(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in ``folder`` with a library that has exactly the claims 00.01 and 00.02."""
+    """Run pytest in ``folder`` with a library that has exactly the claims 00.01 and 00.02.
+
+    The second one is about a time.
+    """
+    timed = ENTRY.format("00.02").replace("S.", "Measured: it takes seconds.")
     (folder / "conftest.py").write_text(
         "import claims_plugin\nfrom counterplay import claims\n"
-        f"known = claims.parse_claims({ENTRY.format('00.01') + ENTRY.format('00.02')!r})\n"
+        f"known = claims.parse_claims({ENTRY.format('00.01') + timed!r})\n"
         "claims_plugin.load_claims = lambda: known\n"
     )
     return subprocess.run(
@@ -90,3 +94,15 @@ def test_all_checked(tmp_path: Path):
         "@pytest.mark.claim('00.02')\ndef test_two(): pass\n"
     )
     assert pytest_with_plugin(tmp_path, "--require-claims").returncode == 0
+
+
+def test_only_a_time_may_be_left_to_the_slow_tests(tmp_path: Path):
+    slow = "import pytest\n@pytest.mark.claim('{}')\n@pytest.mark.slow\ndef test_slow(): pass\n"
+    quick = "@pytest.mark.claim('{}')\ndef test_quick(): pass\n"
+    options = ("--require-claims", "-m", "not slow")
+    (tmp_path / "test_it.py").write_text(slow.format("00.02") + quick.format("00.01"))
+    assert pytest_with_plugin(tmp_path, *options).returncode == 0
+    (tmp_path / "test_it.py").write_text(slow.format("00.01") + quick.format("00.02"))
+    done = pytest_with_plugin(tmp_path, *options)
+    assert done.returncode == 4
+    assert "claims without a test: 00.01" in done.stderr

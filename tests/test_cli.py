@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -217,8 +218,8 @@ def test_a_new_command_is_one_row_in_the_table(
         "@app.command()\ndef tell(n: int): raise KeyError(n)\n"
     )
     monkeypatch.syspath_prepend(str(place))
-    monkeypatch.setitem(cli.COMMANDS, "new", ("new_command", "A group of commands."))
-    monkeypatch.setitem(cli.COMMANDS, "later", ("no_such_module", "Not there yet."))
+    monkeypatch.setitem(cli.COMMANDS, "new", ("new_command", "A group of commands.", "new.md"))
+    monkeypatch.setitem(cli.COMMANDS, "later", ("no_such_module", "Not there yet.", "later.md"))
     assert cli.run(["new", "ask", "3"]) == 0
     assert capsys.readouterr().out == "asked 3\n"
     assert cli.run(["later"]) == 2
@@ -304,7 +305,25 @@ def test_g11_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixtur
     if importlib.util.find_spec(cli.COMMANDS[name][0]) is None:
         pytest.skip(f"{name} is not part of this build")
     assert cli.run([name, "--help"]) == 0
-    assert f"counterplay {name}" in capsys.readouterr().out.partition("Example")[2]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"counterplay {name}" in shown.partition("Example")[2]
+    page = Path(__file__).parents[1] / "docs" / cli.COMMANDS[name][2]
+    assert page.exists()
+    assert f"Guide: docs/{cli.COMMANDS[name][2]}" in shown
+
+
+def test_g11_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["campaign", "next", "--help"]) == 0
+    assert "Guide: docs/areas/labeling.md" in " ".join(capsys.readouterr().out.split())
+
+
+def test_g11_a_release_with_an_address_links_to_it(monkeypatch: pytest.MonkeyPatch):
+    named = Message()
+    monkeypatch.setattr("importlib.metadata.metadata", lambda name: named)
+    assert cli.documentation() == "docs"
+    named["Project-URL"] = "Homepage, https://example.org/counterplay"
+    named["Project-URL"] = "Documentation, https://example.org/counterplay/docs"
+    assert cli.documentation() == "https://example.org/counterplay/docs"
 
 
 def test_g11_completion_knows_commands_and_their_options():
@@ -324,15 +343,29 @@ def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_g11_one_claim_is_shown_with_its_proof_tests_and_studies(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
     assert cli.run(["claims", "2.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "02.01  strategic"
-    assert "proof  docs/theory/02-strategic-finite.md#prop-2-a" in lines
+    assert "proof  Proposition 2.A, docs/theory/02-strategic-finite.md#prop-2-a" in lines
     assert any(line.startswith("test   tests/strategic/test_halving.py::") for line in lines)
+    assert "study  counterplay run strategic/what-you-see" in lines
+    assert "proof  Theorem 2.1, docs/theory/02-strategic-finite.md#thm-2-1" in lines  # also 2.1
     assert cli.run(["claims", "median", "UPPER", "--json"]) == 0
     assert "02.01" in [claim["id"] for claim in json.loads(capsys.readouterr().out)]
+    assert cli.run(["claims", "Theorem", "2.1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("02.02  strategic")
+    assert shown.count("proof  Theorem 2.1, ") == shown.count("proof  ")
+    assert cli.run(["claims", "lemma", "A.1"]) == 0
+    assert "proof  Lemma A.1, " in capsys.readouterr().out
+    assert cli.run(["claims", "halving"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("proof  ") > 5
+    assert shown.count("test   ") > 5
+    assert "study  counterplay run strategic/what-you-see" in shown
     assert cli.run(["claims", "no", "such", "theorem"]) == 2
     assert "no claim is about 'no such theorem'" in one_sentence(capsys)
 

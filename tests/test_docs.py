@@ -287,6 +287,15 @@ def test_long_names_break_at_their_separators_only() -> None:
         assert pages.breakable(kept) == kept
 
 
+def test_printed_sentences_are_wrapped_and_tables_are_not() -> None:
+    block = '<div class="language-output highlight"><pre><code>{}\n</code></pre></div>'
+    table, sentence = block.format("a  b\n1  2"), block.format("<span>word &amp;</span> " * 20)
+    assert pages.wrapped(table) == table
+    assert pages.wrapped(table + sentence) == table + sentence.replace(
+        "language-output", "language-output sentences"
+    )
+
+
 def test_every_claim_of_the_map_has_a_test() -> None:
     assert "no test yet" not in pages.claims_page()
 

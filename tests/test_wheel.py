@@ -2,55 +2,120 @@
 
 The test run itself uses the versions of constraints.txt, so it cannot see an undeclared dependency,
 a library that changed, or a lower bound that is not true. This file builds the wheel and installs
-it twice: with the newest version of everything, and, in the slow tests and in `make
-release-check`, with the oldest ones that it declares.
+it with the newest version of everything; in the slow tests and in `make release-check` also with
+the oldest versions that it declares, with its extras and without, and into every other declared
+Python that is installed here.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
-import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+OTHERS = [f"3.{minor}" for minor in (11, 12, 13) if minor != sys.version_info.minor]
+EXTRAS = ("audit", "boosting", "convex", "data", "gym", "postgres", "river", "studio")
+SKIPPED_MODULES = (
+    "torch", "flwr", "ray", "cvxpy", "mo_gymnasium", "gymnasium", "river", "pyarrow", "PIL",
+    "fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "argon2", "psycopg",
+    "python_multipart",
+)  # fmt: skip
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+    return build(tmp_path_factory.mktemp("wheel"), address="")
+
+
+def build(folder: Path, address: str) -> Path:
+    """Build the wheel of a release with this address; without one there is nothing to link to."""
     subprocess.run(
-        [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT], check=True
+        [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT],
+        env={**os.environ, "COUNTERPLAY_URL": address},
+        check=True,
     )
     (built,) = folder.glob("counterplay-*.whl")
     return built
 
 
-@pytest.fixture(scope="module", params=["newest", pytest.param("oldest", marks=pytest.mark.slow)])
+def metadata(wheel: Path) -> str:
+    (name,) = (n for n in zipfile.ZipFile(wheel).namelist() if n.endswith("/METADATA"))
+    return zipfile.ZipFile(wheel).read(name).decode()
+
+
+def test_g8_the_wheel_is_typed_and_its_description_has_no_dead_link(wheel: Path):
+    files = zipfile.ZipFile(wheel).namelist()
+    assert {"counterplay/py.typed", "counterplay/claim_tests.json"} <= set(files)
+    assert any(name.endswith("/licenses/LICENSE") for name in files)
+    assert not re.search(r"\]\((?!https://)", metadata(wheel))
+    assert "Project-URL" not in metadata(wheel)
+
+
+@pytest.mark.slow
+def test_g8_a_release_with_an_address_has_absolute_links(tmp_path: Path):
+    address = "https://example.org/counterplay"
+    text = metadata(build(tmp_path, address))
+    named = dict(re.findall(r"^Project-URL: (\w+), (.*)$", text, flags=re.MULTILINE))
+    assert set(named) == {"Homepage", "Documentation", "Changes", "Issues"}
+    assert f"]({address}/docs/assets/audit-page.png)" in text
+    assert not re.search(r"\]\((?!https://)", text)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "newest",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("oldest", *OTHERS)),
+    ],
+)
 def python(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The interpreter of an environment that holds the wheel and what it declares."""
-    folder = tmp_path_factory.mktemp(request.param)
-    venv.create(folder, with_pip=True)
-    interpreter = folder / "bin" / "python"
+    base = interpreter(request.param) if request.param in OTHERS else sys.executable
+    if base is None:
+        pytest.skip(f"Python {request.param} is not installed here")
     exact = oldest_versions() if request.param == "oldest" else []
-    wanted = [wheel, "pytest", "hypothesis", *exact]
-    subprocess.run([interpreter, *PIP, "install", "--no-compile", *wanted], check=True)
-    return interpreter
+    return environment(tmp_path_factory.mktemp(request.param), base, wheel, *exact)
 
 
-def oldest_versions() -> list[str]:
+def environment(folder: Path, base: str, *wanted: Path | str) -> Path:
+    """Install into an empty environment; return its interpreter."""
+    subprocess.run([base, "-m", "venv", folder], check=True)
+    python = folder / "bin" / "python"
+    packages = [*wanted, "pytest", "hypothesis"]
+    subprocess.run([python, *PIP, "install", "--no-compile", *packages], check=True)
+    return python
+
+
+def interpreter(version: str) -> str | None:
+    """Return an installed Python of this version that works, from the path or from pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    known = [shutil.which(f"python{version}"), *pyenv.glob(f"versions/{version}.*/bin/python")]
+    for found in filter(None, known):
+        if not subprocess.run([found, "-V"], capture_output=True, check=False).returncode:
+            return str(found)
+    return None
+
+
+def oldest_versions(*extras: str) -> list[str]:
     """The declared lower bounds as exact requirements."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [requirement.replace(">=", "==") for requirement in project["dependencies"]]
+    named = [project["optional-dependencies"][extra] for extra in extras]
+    return [
+        requirement.replace(">=", "==") for part in [project["dependencies"], *named]
+        for requirement in part
+    ]  # fmt: skip
 
 
 def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -121,12 +186,35 @@ def test_g9_a_stranger_may_use_the_word_claim_in_his_own_tests(python: Path, tmp
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.slow
+def test_g1_an_audit_runs_without_constraints(python: Path, tmp_path: Path):
+    done = run(python, tmp_path, "-m", "counterplay", "audit", "demo", "-o", "audit.html")
+    assert done.returncode == 0, done.stderr
+    assert "Do this next" in (tmp_path / "audit.html").read_text(encoding="utf-8")
+
+
 def test_g3_every_module_imports(python: Path, tmp_path: Path):
+    import_everything(python, tmp_path, SKIPPED_MODULES)
+
+
+@pytest.mark.slow
+def test_g3_the_oldest_versions_of_the_extras(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+):
+    """Without torch and Ray, whose old wheels bring gigabytes of other packages."""
+    folder = tmp_path_factory.mktemp("extras")
+    tested = ["httpx", "polars", "onnx", "skl2onnx", "nbformat"]
+    exact = [*oldest_versions(*EXTRAS), *tested]
+    python = environment(folder, sys.executable, wheel, *exact)
+    import_everything(python, tmp_path, ("torch", "flwr", "ray"))
+    slice_of_tests(python, tmp_path, OF_EXTRAS)
+
+
+def import_everything(python: Path, folder: Path, extras: tuple[str, ...]) -> None:
+    """Import every module; only those of the named packages may be missing."""
     program = (
         "import importlib, pkgutil, counterplay\n"
-        "extras = {'torch', 'flwr', 'ray', 'cvxpy', 'mo_gymnasium', 'gymnasium',\n"
-        "          'river', 'pyarrow', 'PIL', 'skactiveml', 'modAL', 'fastapi', 'starlette',\n"
-        "          'uvicorn', 'sqlalchemy', 'alembic', 'argon2', 'psycopg', 'python_multipart'}\n"
+        f"extras = {set(extras)}\n"
         "for module in pkgutil.walk_packages(counterplay.__path__, 'counterplay.'):\n"
         "    try:\n"
         "        importlib.import_module(module.name)\n"
@@ -137,21 +225,39 @@ def test_g3_every_module_imports(python: Path, tmp_path: Path):
         "    except SystemExit:\n"
         "        assert module.name.endswith('__main__')\n"
     )
-    done = run(python, tmp_path, "-c", program)
+    done = run(python, folder, "-c", program)
     assert done.returncode == 0, done.stderr
 
 
+OF_EXTRAS = [
+    "tables/test_model_files.py",
+    "tables/test_files.py",
+    "strategic/test_tree_readers.py",
+    "contribution/test_stable_linear.py",
+    "elicitation/test_gym_models.py",
+    "tradeoff/test_adapters.py",
+    "studio/test_guard_kind.py",
+    "studio/test_store_append.py",
+]
+
+
 def test_g3_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path):
-    files = [
-        "invariance/test_inclusion.py",
-        "strategic/graphs/test_strategic_erm.py::test_s3_optimal_means_that_no_halfspace_is_better",
-        "tables/test_table.py",
-        "tables/test_labels.py",
-    ]
-    shutil.copytree(
-        ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
+    slice_of_tests(
+        python,
+        tmp_path,
+        [
+            "invariance/test_inclusion.py",
+            "strategic/graphs/test_strategic_erm.py::test_s3_optimal_means_that_no_halfspace_is_better",
+            "tables/test_table.py",
+            "tables/test_labels.py",
+        ],
     )
-    shutil.copy(ROOT / "conftest.py", tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    done = run(python, tmp_path, "-m", "pytest", "-q", *(f"tests/{name}" for name in files))
+
+
+def slice_of_tests(python: Path, folder: Path, files: list[str]) -> None:
+    """Run some tests in a folder that has no sources, so that the installed package is tested."""
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "conftest.py", folder)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    done = run(python, folder, "-m", "pytest", "-q", *(f"tests/{name}" for name in files))
     assert done.returncode == 0, done.stdout[-3000:]

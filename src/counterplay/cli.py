@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -21,24 +22,60 @@ from typer.main import get_command
 import counterplay
 from counterplay.errors import CounterplayError, UnknownNameError
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "list": ("counterplay.commands.list", "List the areas and their studies."),
-    "run": ("counterplay.commands.run", "Run studies: execute the cells that are missing."),
-    "report": ("counterplay.commands.report", "Write one HTML page from the stored results."),
-    "claims": ("counterplay.commands.claims", "Print every promise of the library."),
-    "data": ("counterplay.commands.data", "List the data sets and where they come from."),
-    "audit": ("counterplay.commands.audit", "Audit your own model and data."),
-    "consortium": ("counterplay.commands.consortium", "Plan who brings how many rows."),
-    "campaign": ("counterplay.commands.campaign", "Run a labelling campaign of several parties."),
-    "offer": ("counterplay.commands.offer", "Find the next offer from a log of offers."),
-    "choices": ("counterplay.commands.choices", "Learn tastes from recorded choices."),
-    "elicit": ("counterplay.commands.elicit", "Learn a person's preferences by asking."),
-    "verify": ("counterplay.commands.verify", "Recompute what a session promised."),
-    "studio": ("counterplay.commands.studio", "Open the library in the browser."),
-    "serve": ("counterplay.commands.studio", "The same as studio."),
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "list": ("counterplay.commands.list", "List the areas and their studies.", "studies.md"),
+    "run": (
+        "counterplay.commands.run",
+        "Run studies: execute the cells that are missing.",
+        "studies.md",
+    ),
+    "report": (
+        "counterplay.commands.report",
+        "Write one HTML page from the stored results.",
+        "studies.md",
+    ),
+    "claims": (
+        "counterplay.commands.claims",
+        "Print every promise of the library.",
+        "theory/index.md",
+    ),
+    "data": (
+        "counterplay.commands.data",
+        "List the data sets and where they come from.",
+        "data.md",
+    ),
+    "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
+    "consortium": (
+        "counterplay.commands.consortium",
+        "Plan who brings how many rows.",
+        "areas/contribution.md",
+    ),
+    "campaign": (
+        "counterplay.commands.campaign",
+        "Run a labelling campaign of several parties.",
+        "areas/labeling.md",
+    ),
+    "offer": (
+        "counterplay.commands.offer",
+        "Find the next offer from a log of offers.",
+        "areas/principal.md",
+    ),
+    "choices": (
+        "counterplay.commands.choices",
+        "Learn tastes from recorded choices.",
+        "areas/elicitation.md",
+    ),
+    "elicit": (
+        "counterplay.commands.elicit",
+        "Learn a person's preferences by asking.",
+        "areas/elicitation.md",
+    ),
+    "verify": ("counterplay.commands.verify", "Recompute what a session promised.", "verify.md"),
+    "studio": ("counterplay.commands.studio", "Open the library in the browser.", "studio.md"),
+    "serve": ("counterplay.commands.studio", "The same as studio.", "studio.md"),
 }
-"""Command name to (module with a Typer ``app``, help line). A module that is not there is left out,
-so a command is added by adding its module."""
+"""Command name to (module with a Typer ``app``, help line, page of the documentation). A module
+that is not there is left out, so a command is added by adding its module."""
 
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -52,9 +89,10 @@ _UsageMistake: type[Exception] = next(
 class _LazyCommand(TyperCommand):
     """Stands for a command in the help; imports the module when the command is called."""
 
-    def __init__(self, name: str, module: str, help: str) -> None:
+    def __init__(self, name: str, module: str, help: str, page: str) -> None:
         super().__init__(name, help=help, short_help=help)
         self._module = module
+        self._page = page
 
     def make_context(
         self,
@@ -66,6 +104,7 @@ class _LazyCommand(TyperCommand):
         """Hand over to the real command."""
         command = get_command(importlib.import_module(self._module).app)
         command.name = self.name
+        _name_guide(command, f"{documentation()}/{self._page}")
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
@@ -74,9 +113,9 @@ class _Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, (module, help_line) in COMMANDS.items():
+        for name, (module, help_line, page) in COMMANDS.items():
             if importlib.util.find_spec(module) is not None:
-                self.commands[name] = _LazyCommand(name, module, help_line)
+                self.commands[name] = _LazyCommand(name, module, help_line, page)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command; a mistyped name suggests the nearest."""
@@ -86,12 +125,29 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def _name_guide(command: Any, address: str) -> None:
+    """Add a link to the help of a command and of its subcommands."""
+    command.epilog = f"{(command.epilog or '').rstrip('.')}. Guide: {address}".removeprefix(". ")
+    for part in getattr(command, "commands", {}).values():
+        _name_guide(part, address)
+
+
+def documentation() -> str:
+    """Return the address of the documentation that this release names, or its folder."""
+    try:
+        named = importlib.metadata.metadata("counterplay").get_all("Project-URL") or []
+    except importlib.metadata.PackageNotFoundError:
+        named = []
+    addresses: dict[str, str] = dict(line.split(", ", 1) for line in named)
+    return addresses.get("Documentation", "docs")
+
+
 app = typer.Typer(
     cls=_Commands,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Explain one command: counterplay help COMMAND. Results go to standard output, "
-    "everything else to standard error.",
+    f"everything else to standard error. Guide: {documentation()}/start.md",
 )
 
 

@@ -190,7 +190,7 @@ def test_missing_numbers_are_left_out(cars: Path) -> None:
     frame = pd.read_csv(cars)
     frame.loc[3, "price"] = np.nan
     frame.to_csv(cars, index=False)
-    assert "left out 1 items with missing numbers" in talk(cars, "q").output
+    assert "left out 1 item with missing numbers" in talk(cars, "q").output
 
 
 def test_items_are_named_by_the_first_column_of_distinct_words(cars: Path) -> None:

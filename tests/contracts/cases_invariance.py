@@ -197,6 +197,10 @@ GROUPS = {
         "args": {"n_features": 3},
         "bad": {"overlap": lambda: groups.column_permutations(3, [[0, 1], [1, 2]])},
     },
+    "groups.common_factor": {
+        "args": {"n_features": 3, "columns": [0, 1]},
+        "bad": {"twice": lambda: groups.common_factor(3, [0, 0])},
+    },
     "groups.cyclic_shifts": {"args": {"length": 4}},
     "groups.d4": {"args": {"shape": (2, 2)}, "bad": {"oblong": lambda: groups.d4((2, 3))}},
     "groups.from_callables": {"args": {"functions": [np.asarray], "n_features": 2}},
@@ -215,6 +219,7 @@ GROUPS = {
     "groups.sequence_reversal": {"args": {"length": 3}},
     "groups.set_permutations": {"args": {"n_elements": 3}},
     "groups.sign_flips": {"args": {"n_features": 2}},
+    "groups.space_motions": {"args": {"n_points": 3}},
 }
 
 MODEL = {

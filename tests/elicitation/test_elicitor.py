@@ -237,6 +237,7 @@ def test_e6_the_worth_question_is_counted() -> None:
     assert bounds.total_questions(3, 1, 1 / 5) == 2  # one dimension: benchmark questions only
 
 
+@pytest.mark.claim("26.19")
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
 def test_e6_coarse_people_stay_below_the_bound() -> None:
     reached = 0
@@ -261,7 +262,7 @@ def test_e6_coarse_people_stay_below_the_bound() -> None:
 def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None:
     """E7: no bound is exceeded; it is infinite where the benchmark cannot be told from nothing."""
     void = 0
-    for values, w, eps in coarse_people(400, seed=7):
+    for values, w, eps in coarse_people(500, seed=7):
         result = answered_by(PreferenceElicitor(values, **options), LinearPreferenceUser(w, eps))
         estimate = result.estimate
         worth = estimate.basis_values @ w
@@ -278,7 +279,7 @@ def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None
             assert result.n_queries <= options["max_queries"]
         regret = 1 - float(result.value @ w) / float((values @ w).max())
         assert regret <= result.regret_certificate + 1e-9
-    assert 50 < void < 350
+    assert 60 < void < 440
 
 
 def test_a_session_is_described_and_its_result_is_a_report() -> None:

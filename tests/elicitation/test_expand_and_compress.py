@@ -116,6 +116,7 @@ def best_time(function: object, repeats: int) -> float:
     return min(times)
 
 
+@pytest.mark.slow
 @pytest.mark.claim("08.21")
 def test_the_time_of_expand_and_compress_grows_at_most_linearly_in_the_states() -> None:
     times = {}
@@ -128,6 +129,7 @@ def test_the_time_of_expand_and_compress_grows_at_most_linearly_in_the_states() 
         assert times[2 * n] / times[n] < 2.6
 
 
+@pytest.mark.slow
 @pytest.mark.claim("08.21")
 @pytest.mark.parametrize(
     ("successors", "least", "most"), [(5, 0.0, 3.0), (10, 0.0, 5.0), (30, 1.0, 10.0)]

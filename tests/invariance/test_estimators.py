@@ -95,6 +95,7 @@ def test_lookup_is_perfect_on_copies_and_equals_the_base_elsewhere() -> None:
         ErmInvClassifier(base, group).fit(np.vstack([X, X[:1]]), np.append(y, 1 - y[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.claim("11.14")
 def test_prediction_of_many_points_is_fast() -> None:
     """100,000 points with eight transformations: well below the cost of applying them all."""

@@ -304,6 +304,7 @@ def test_dyadic_learner_on_degenerate_data() -> None:
         UnitDiscScaler((0.0, 0.0), 2.0).transform([[3.0, 0.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.claim("10.37")
 def test_dyadic_fit_is_fast() -> None:
     rng = np.random.default_rng(3)

@@ -49,6 +49,7 @@ def test_smallest_poison_of_ordered_erm() -> None:
             assert learner.smallest_poison(target, seen, x0, exact=False).size >= poison.size
 
 
+@pytest.mark.slow
 @pytest.mark.claim("10.37")
 def test_exact_region_of_a_large_class_is_fast() -> None:
     rng = np.random.default_rng(0)

@@ -110,6 +110,7 @@ def test_mechanisms_do_not_react_to_the_agent():
             assert first[name].tobytes() == second[name].tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.claim("07.27")
 @pytest.mark.parametrize(("n_states", "limit"), [(2, 30.0), (5, 120.0)])
 def test_forecast_pass_is_fast(n_states, limit):

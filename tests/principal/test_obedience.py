@@ -122,20 +122,26 @@ def test_library_always_has_a_stable_scheme():
 
 
 @pytest.mark.claim("07.31")
+def test_sparse_program_has_the_value_of_the_plain_one():
+    rng = np.random.default_rng(0)
+    u, v, prior = rng.random((20, 200)), rng.random((20, 200)), rng.dirichlet(np.ones(200))
+    assert obedience_lp(u, v, prior).value == pytest.approx(loop_built(u, v, prior), abs=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.claim("07.31")
 def test_sparse_program_is_five_times_faster():
     rng = np.random.default_rng(0)
     u, v, prior = rng.random((20, 200)), rng.random((20, 200)), rng.dirichlet(np.ones(200))
     obedience_lp(u[:, :20], v[:, :20], np.full(20, 1 / 20))  # warm up
-    ours, value = [], 0.0
+    ours = []
     for _ in range(2):
         begin = time.process_time()
-        value = obedience_lp(u, v, prior).value
+        obedience_lp(u, v, prior)
         ours.append(time.process_time() - begin)
     begin = time.process_time()
-    reference = loop_built(u, v, prior)
-    theirs = time.process_time() - begin
-    assert value == pytest.approx(reference, abs=1e-7)
-    assert theirs >= 5 * min(ours)
+    loop_built(u, v, prior)
+    assert time.process_time() - begin >= 5 * min(ours)
 
 
 def test_optimism_only_helps_and_margins_only_cost():

@@ -20,6 +20,7 @@ from counterplay.studies import registry
 from counterplay.studies.runner import run_studies
 from counterplay.studies.store import Store
 from counterplay.studies.study import Verdict
+from counterplay.studies.verdicts import seen
 
 SAMPLE = Path(__file__).parents[1] / "studies" / "sample"
 TEMPLATES = Path(counterplay.report.__file__).parent / "templates"
@@ -164,6 +165,19 @@ def test_verdicts_commands_and_origin_are_there(page: str, report: Report):
         assert wanted in text, wanted
     assert "<b>bold</b>" not in page
     assert (report.holds, report.fails) == (3, 1)
+
+
+def test_a_number_without_a_promise_neither_holds_nor_fails(report: Report) -> None:
+    (section,) = report.areas
+    walk, fragile = section.studies
+    told = (*walk.result.verdicts, seen("00.01", "Longer walks", "12 of 40"))
+    more = dataclasses.replace(walk, result=dataclasses.replace(walk.result, verdicts=told))
+    sections = dataclasses.replace(section, studies=(more, fragile))
+    found = dataclasses.replace(report, areas=(sections,))
+    assert (found.holds, found.fails) == (report.holds, report.fails)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", render_html(found)))
+    assert "1 fails; 1 number about which nothing is promised" in text
+    assert "seen 00.01 Longer walks 12 of 40 no promise" in text
 
 
 def test_same_content_same_page(report: Report, page: str):

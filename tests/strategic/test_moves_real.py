@@ -14,7 +14,12 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, train_test_split
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    StratifiedKFold,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, StandardScaler, TargetEncoder
 
@@ -76,7 +81,10 @@ def test_s10_german_credit_with_its_raw_strings(kind: str, expected: tuple[int, 
     number = make_column_selector(dtype_include="number")
     prepare = {
         "onehot": [(OneHotEncoder(handle_unknown="ignore"), text), (StandardScaler(), number)],
-        "target": [(TargetEncoder(), text), (StandardScaler(), number)],
+        "target": [
+            (TargetEncoder(cv=StratifiedKFold(5, shuffle=True, random_state=0)), text),
+            (StandardScaler(), number),
+        ],
         "bins": [
             (OneHotEncoder(handle_unknown="ignore"), text),
             (KBinsDiscretizer(5, quantile_method="averaged_inverted_cdf"), number),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from counterplay.core import clusters
 from counterplay.core.seeds import derive_seed
 from counterplay.errors import InvalidInputError, MissingDependencyError, StoreError
 from counterplay.studies import backends, plan
@@ -164,7 +165,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, sample, monkeypatch: pyt
             raise ImportError(name)
         return real(name, package)
 
-    monkeypatch.setattr(backends.importlib, "import_module", no_ray)
+    monkeypatch.setattr(clusters.importlib, "import_module", no_ray)
     with (
         Store(tmp_path / "s.sqlite") as store,
         pytest.raises(MissingDependencyError, match=r"counterplay\[ray\]"),
@@ -182,4 +183,4 @@ def test_a_dying_worker_is_reported(sample):
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "127.0.0.1:99999"])
 def test_an_address_where_nobody_answers_is_refused_at_once(address: str):
     with pytest.raises(InvalidInputError, match=f"no Ray cluster answers at '{address}'"):
-        backends._check_reachable(address)
+        clusters.check_reachable(address)

@@ -7,6 +7,10 @@ import io
 import json
 import os
 import re
+import signal
+import socket
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +20,13 @@ import pandas as pd
 import pytest
 
 from counterplay.studio.errors import Refused
-from counterplay.studio.kinds.audit import KIND, audit_config, checked_text, run
-from counterplay.studio.store.jobs import Watch
-from counterplay.studio.worker import work
+from counterplay.studio.kinds.audit import KIND, audit_config, batches_on, checked_text, run
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store
+from counterplay.studio.worker import run_worker, work
+from studio.screens import mine
 from studio.studio_campaigns import HIDDEN
+from studio.test_store_jobs import until, worker
 
 if TYPE_CHECKING:
     from studio.web_house import Web
@@ -93,9 +100,8 @@ def test_upload_worker_and_command_line_have_the_same_content(web: Web, tmp_path
     assert sent.status_code == 200
     assert "waiting" in sent.text
     study = str(sent.url).rsplit("/", 1)[1]
-    watch, stages = Watch(), []
-    job = web.store.claim("worker 1", watch)
-    assert job is not None
+    job = mine(web, next(j.id for j in web.store.jobs() if j.args.get("study") == study))
+    stages = []
     config = web.store.config(web.store.study(study))
 
     class Killed(BaseException):
@@ -151,6 +157,76 @@ def test_german_credit_has_the_command_lines_content(tmp_path: Path) -> None:
     done = run(config, tmp_path / "work", tmp_path, silent)
     found = json.loads((done / "audit.json").read_text())["content_sha256"]
     assert found == command_line(tmp_path, content, settings, "--sections", "honest")
+
+
+def handed_in(store: Store, sections: list[str]) -> tuple[str, int]:
+    """An audit that waits for a worker; return its study and its job."""
+    files = {"table": ("loans.csv", table()), "config": ("audit.toml", CONFIG.encode())}
+    config = audit_config(files, sections=sections)
+    study = store.new_study("audit", "Loans", config, actor="admin", open_now=True)
+    return study.public_id, store.jobs()[0].id
+
+
+def hash_of(store: Store, study: str) -> str | None:
+    """The content hash that the log of an audit states."""
+    finished = store.fold_now(study).state.finished
+    return None if finished is None else str(finished["content_sha256"])
+
+
+@pytest.mark.claim("28.25")
+def test_an_audit_goes_on_when_its_worker_is_killed(tmp_path: Path) -> None:
+    """Kill -9 in the middle of the stages; another worker continues with the same store."""
+    settings = Settings(data=tmp_path / "s", lease=1.0)
+    with Store.open(settings) as store:
+        whole, _ = handed_in(store, ["honest", "gaming"])
+        run_worker(settings, once=True)
+        study, number = handed_in(store, ["honest", "gaming"])
+        with worker(settings) as victim:
+            until(lambda: (store.job(number).progress or {}).get("stages"), 240)
+            os.killpg(victim.pid, signal.SIGKILL)
+        kept = settings.data / "work" / f"audit-{study}" / "audit.sqlite"
+        assert hash_of(store, study) is None
+        assert kept.exists()  # what it had finished
+        with worker(settings):
+            until(lambda: store.job(number).state == "done", 240)
+        assert store.job(number).attempt == 2
+        assert hash_of(store, study) == hash_of(store, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.claim("28.25")
+def test_batches_of_an_audit_run_on_a_ray_cluster(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    begin = ["start", "--head", f"--port={address.split(':')[1]}", "--num-cpus=2",
+             "--include-dashboard=false", "--disable-usage-stats"]  # fmt: skip
+    subprocess.run([*ray, *begin], check=True, capture_output=True)
+    try:
+        with batches_on(address) as jobs:
+            from joblib import Parallel, delayed
+
+            names = Parallel(n_jobs=jobs)(delayed(process_name)() for _ in range(4))
+        assert all(name.startswith("ray::") for name in names), names
+        settings = Settings(data=tmp_path / "s")
+        words = [sys.executable, "-m", "counterplay", "studio", "worker", "--once", "--data",
+                 str(settings.data)]  # fmt: skip
+        with Store.open(settings) as store:
+            here, _ = handed_in(store, ["honest", "gaming"])
+            subprocess.run(words, check=True)
+            there, number = handed_in(store, ["honest", "gaming"])
+            subprocess.run([*words, "--ray", address], check=True)
+            assert store.job(number).state == "done", store.job(number).error
+            assert hash_of(store, there) == hash_of(store, here)
+    finally:
+        subprocess.run([*ray, "stop", "--force"], check=True, capture_output=True)
+
+
+def process_name() -> str:
+    """What the system calls this process."""
+    return Path("/proc/self/cmdline").read_text().replace("\0", " ")
 
 
 def zipped() -> bytes:

@@ -67,10 +67,10 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.mark.claim("28.03")
 def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
-    house = 1e3 * (costs.cpu["total"] - costs.cpu["rule"]) / costs.cycles
+    cycle = 1e3 * costs.cpu["total"] / costs.cycles
     assert costs.cycles >= 30
-    assert house <= 8.0, (
-        f"{house:.1f} ms, and {1e3 * costs.cpu['rule'] / costs.cycles:.1f} by the rule"
+    assert cycle <= 8.0, (
+        f"{cycle:.1f} ms, of them {1e3 * costs.cpu['rule'] / costs.cycles:.1f} by the rule"
     )
 
 

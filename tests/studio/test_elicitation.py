@@ -15,7 +15,13 @@ from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
 from counterplay.studio.kinds.elicitation_config import item_names, read_catalogue
 from counterplay.studio.kinds.elicitation_engine import Engine, Problem, Recent
-from counterplay.studio.kinds.elicitation_pages import contradicted, promise, question, reasons
+from counterplay.studio.kinds.elicitation_pages import (
+    announced,
+    contradicted,
+    promise,
+    question,
+    reasons,
+)
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
 from studio.web_house import Web, catalogue, fields
@@ -194,6 +200,13 @@ def test_a_pair_that_could_not_be_decided_is_not_asked_again() -> None:
     assert stream.state.result is not None
     told = promise(config, stream.state.result, language("en"))
     assert "could be better" in told or "best guess" in told
+
+
+def test_the_first_question_counts_as_the_start_page_does() -> None:
+    config = study()
+    stream = Stream(config)
+    shown = question(config, stream.state, language("en"))
+    assert (shown["number"], shown["of"]) == (1, announced(config)[0])
 
 
 def test_the_page_says_when_an_answer_does_not_fit() -> None:

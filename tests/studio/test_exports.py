@@ -24,6 +24,7 @@ from counterplay.core.exports import Event, EventChain, read_export, receipt, wr
 from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answered_by
 from counterplay.errors import CounterplayError, InvalidStateError
 from counterplay.studio import Studio, errors, exports
+from counterplay.studio.backup import restore
 from counterplay.studio.kinds import kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store, append, base
@@ -433,6 +434,41 @@ sys.exit(cli.run(["studio", "--data", "nowhere"]))
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.claim("28.07")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_tells_true_exports_from_forged_ones(
+    made: dict[str, bytes], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "export.jsonl"
+    read = read_export(made[kind])
+    code = receipt(read.events[-1].hash)
+    file.write_bytes(made[kind])
+    assert cli.run(["verify", str(file), "--receipt", code]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) >= 4
+    assert all(line.startswith("ok ") for line in told)
+    other = "0" if code[0] != "0" else "1"
+    assert cli.run(["verify", str(file), "--receipt", other + code[1:]]) == 3
+    file.write_bytes(next(edits(made[kind], 1, random.Random(7))))
+    assert cli.run(["verify", str(file)]) in (2, 3)
+    lines = made[kind].splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], *lines[3:]]))  # an event is gone
+    assert cli.run(["verify", str(file)]) == 3
+
+
+def test_a_backup_goes_through_a_pipe(tally: None, tmp_path: Path) -> None:
+    """As one that encrypts would have it."""
+    with Store.open(Settings(data=tmp_path / "d")) as store:
+        stream = new_stream(store)
+        store.append_now(stream, tally_kind.added(7, "k"), expected=None)
+    words = [sys.executable, "-m", "counterplay", "studio", "backup", "-", "--data"]
+    done = subprocess.run([*words, str(tmp_path / "d")], capture_output=True, check=True)
+    (tmp_path / "piped.tar").write_bytes(done.stdout)
+    restore(Settings(data=tmp_path / "e"), tmp_path / "piped.tar")
+    with Store.open(Settings(data=tmp_path / "e")) as store:
+        assert store.fold_now(stream).state["numbers"][0][1] == 7
+
+
 def test_commands_of_an_operator(
     tally: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
@@ -472,6 +508,7 @@ def test_commands_of_an_operator(
     ended = subprocess.run(worker, capture_output=True, text=True, check=True).stdout
     assert json.loads(ended)["ended"] == 1  # in a process of its own: a job has a limit of memory
     assert run("jobs")[0]["state"] == "done"
+    run("worker", "--once", "--ray", "127.0.0.1:9", code=2)  # no Ray, or nobody answers there
     run("jobs", "--retry", "1", code=2)
     run("study", "new", str(tmp_path / "none.toml"), code=2)
     actions = {row["action"] for row in Studio(tmp_path / "d").store.audit_log()}

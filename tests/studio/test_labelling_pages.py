@@ -14,7 +14,16 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from studio.studio_campaigns import CLASSES, HIDDEN, PARTIES, Labeller, campaign_config, pool
+from counterplay.studio.kinds import NewEvent
+from studio.studio_campaigns import (
+    CARD,
+    CLASSES,
+    HIDDEN,
+    PARTIES,
+    Labeller,
+    campaign_config,
+    pool,
+)
 
 if TYPE_CHECKING:
     from counterplay.studio.store.base import StudyRow
@@ -55,6 +64,20 @@ def test_nobody_waits_for_another_without_being_told(web: Web, tmp_path: Path) -
     assert "Nobody works more than alone." in ledger
     assert "clinic 1" not in ledger  # names are the coordinator's
     assert re.search(r"[0-9A-Z]{4}(-[0-9A-Z]{4}){3}", ledger)
+
+
+def test_a_server_folds_shared_logs_before_anybody_asks(tmp_path: Path) -> None:
+    from counterplay.studio.app import recall
+    from counterplay.studio.settings import Settings
+    from counterplay.studio.store import Store
+
+    config, _ = campaign_config(tmp_path)
+    with Store.open(Settings(data=tmp_path / "s")) as store:
+        made = [store.new_study("campaign", name, config, actor="admin", open_now=name == "open")
+                for name in ("open", "draft")]  # fmt: skip
+    with Store.open(Settings(data=tmp_path / "s"), server=True) as store:
+        recall(store)
+        assert store._folds.names() == [made[0].public_id]
 
 
 def test_two_tabs_repeats_undo_and_change(web: Web, tmp_path: Path) -> None:
@@ -98,6 +121,38 @@ def test_a_party_sees_nothing_of_another(web: Web, tmp_path: Path) -> None:
     assert one.client.get(f"/l/{other.public_id}").status_code == 404
     assert "audit" not in one.page.text.replace("/audits", "")
     assert '"kind"' not in one.page.text
+
+
+@pytest.mark.claim("28.15")
+def test_the_card_of_a_check_has_the_bytes_of_any_other(web: Web, tmp_path: Path) -> None:
+    """But for what is asked about: nothing on a page tells what a question is for."""
+    study, truth = opened(web, tmp_path, n=160)
+    clinics, seen = [Labeller(web, study, name) for name in PARTIES], dict[str, set[str]]()
+    for _ in range(60):
+        state = web.store.fold_now(study.public_id).state
+        for card in CARD.finditer("".join(clinic.look().text for clinic in clinics)):
+            asked = state.find(dict(HIDDEN.findall(card[0]))["question"])
+            kind = state.campaign._questions[asked].kind
+            seen.setdefault(kind, set()).add(plain(card[0]))
+        told = [
+            NewEvent("label.tell", {"id": q.id, "label": int(truth[q.item]), "party": q.party},
+                     f"t:{q.id}", q.party)
+            for name in PARTIES for q in state.waiting(name)
+        ]  # fmt: skip
+        if not told:
+            break
+        web.store.append_all_now(study.public_id, told, expected=None)
+    assert set(seen) == {"learn", "audit"}
+    assert seen["learn"] == seen["audit"]
+    assert len(seen["audit"]) == 1
+
+
+def plain(card: str) -> str:
+    """A card without its item, its key and its place on the page."""
+    for what in (r'value="[^"]*"', r'data-item="\d+"', r"item-\d+", r'class="button[^"]*"',
+                 r' data-key="."', r"<h2.*?</h2>", r"<dd>.*?</dd>"):  # fmt: skip
+        card = re.sub(what, "", card, flags=re.S)
+    return card
 
 
 def test_leaving_erases_the_answers(web: Web, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from store_fixtures import new_stream
 from tally_kind import added
+from web_house import Web
 
 from counterplay.studio import errors
 from counterplay.studio.backup import back_up, restore
@@ -154,6 +156,36 @@ def test_a_full_disk_refuses_whole_answers(small_disk: Path, tally: None) -> Non
         assert [one.repeated for one in done] == [False, True]
         assert len(store.fold_now(stream).state["numbers"]) == number + 1
     assert all(f.ok for f in check_studio(settings) if f.name in ("integrity", "chains"))
+
+
+@pytest.mark.claim("28.24")
+def test_a_browser_is_told_that_the_disk_is_full_and_goes_on(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=12m", str(small_disk)], check=True)
+    house = Web(small_disk)
+    try:
+        person = house.person()
+        filler = small_disk / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as out:
+            while True:
+                out.write(b"x" * 4096)
+        for _ in range(400):  # the log still has space for some
+            form = {**person.hidden, "answer": "first"}
+            said = person.client.post(f"{person.home}/{WORDS[person.name]}", data=form)
+            if said.status_code == 503:
+                break
+            person.page = said
+        assert said.status_code == 503
+        assert "could not be stored" in said.text
+        before = len(house.store.events(person.party.public_id))
+        filler.unlink()
+        path = f"{person.home}/{WORDS[person.name]}"
+        assert person.client.post(path, data=form).status_code == 200
+        assert len(house.store.events(person.party.public_id)) > before
+    finally:
+        house.close()
+
+
+WORDS = {"question": "answer", "result": "undo"}
 
 
 def test_a_write_that_breaks_half_way_leaves_nothing(

@@ -15,6 +15,7 @@ import pytest
 from postgres import running
 from store_fixtures import new_stream
 from tally_kind import added
+from web_house import Web
 
 from counterplay.studio.checks import all_ok, check_studio
 from counterplay.studio.errors import Unavailable
@@ -117,6 +118,26 @@ def test_power_cut_of_postgresql(tmp_path: Path, tally: None) -> None:
             assert [one.repeated for one in again] == [False, True]
             assert [n for _, n in store.fold_now(stream).state["numbers"]] == [*range(30), 99]
         assert all_ok(check_studio(settings))
+
+
+@pytest.mark.claim("28.02")
+def test_a_browser_gets_503_and_succeeds_once_when_it_repeats(tmp_path: Path) -> None:
+    with running() as cluster:
+        house = Web(tmp_path, database=cluster.new_database())
+        try:
+            person = house.person()
+            form = {**person.hidden, "answer": "first"}
+            cluster.stop("immediate")
+            away = person.client.post(f"{person.home}/answer", data=form)
+            assert away.status_code == 503
+            assert 'data-page="error"' in away.text
+            cluster.start()
+            again = [person.client.post(f"{person.home}/answer", data=form) for _ in range(2)]
+            assert [answer.status_code for answer in again] == [200, 200]
+            kinds = [event.kind for event in house.store.events(person.party.public_id)]
+            assert kinds.count("elicit.answered") == 1
+        finally:
+            house.close()
 
 
 def race(settings: Settings, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Speed as ratios in the same run, and large scale without trouble."""
+"""Large scale: the same numbers as a loop, few histories; speed as ratios in the slow tests."""
 
 from __future__ import annotations
 
@@ -35,31 +35,53 @@ def loop_over_rounds(l1: np.ndarray, eta: float, out: np.ndarray) -> None:
         total += l1[t]
 
 
-@pytest.mark.claim("09.29")
-def test_exact_marginals_are_many_times_faster_than_a_loop() -> None:
-    T, K = 40_000, 100
-    l1 = np.random.default_rng(0).random((T, K))
+def long_game(T: int, K: int) -> tuple[ShrinkingDartboard, np.ndarray]:
     learner = LazyHedge(T, K, threshold=100.0).learner
     assert isinstance(learner, ShrinkingDartboard)
-    fast, slow = np.zeros((T, K)), np.zeros((T, K))
-    learner.marginals(l1, out=fast)  # compile
-    quick = seconds(lambda: learner.marginals(l1, out=fast))
-    plain = seconds(lambda: loop_over_rounds(l1, learner.eta, slow), repeats=1)
+    return learner, np.random.default_rng(0).random((T, K))
+
+
+@pytest.mark.claim("09.29")
+def test_exact_marginals_are_those_of_a_loop() -> None:
+    learner, l1 = long_game(40_000, 100)
+    fast, slow = np.zeros_like(l1), np.zeros_like(l1)
+    learner.marginals(l1, out=fast)
+    loop_over_rounds(l1, learner.eta, slow)
     assert np.allclose(fast, slow, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.claim("09.29")
+def test_exact_marginals_are_many_times_faster_than_a_loop() -> None:
+    learner, l1 = long_game(40_000, 100)
+    out = np.zeros_like(l1)
+    learner.marginals(l1, out=out)  # compile
+    quick = seconds(lambda: learner.marginals(l1, out=out))
+    plain = seconds(lambda: loop_over_rounds(l1, learner.eta, out), repeats=1)
     assert plain / quick > 12  # measured above 30, see benchmarks/bench_tradeoff.py
 
 
-@pytest.mark.claim("09.29")
-def test_reactivation_with_many_experts_and_few_histories() -> None:
-    E, K = 10_000, 100
-    rng = np.random.default_rng(0)
-    l1 = rng.random((E, K))
+def two_take_downs(E: int, K: int) -> tuple[ReactivationLearner, np.ndarray, np.ndarray]:
+    l1 = np.random.default_rng(0).random((E, K))
     l2 = np.full((E, K), 0.1)
     l2[3000:3400, 20:40] = 0.5
     l2[7000:7400, 35:60] = 0.5
-    learner = ReactivationLearner(E, K, B=1, oracle=CusumOracle(0.1, 20.0, resets=5000))
-    learner.trace(l1[:2], l2[:2])  # compile
+    oracle = CusumOracle(0.1, 20.0, resets=5000)
+    return ReactivationLearner(E, K, B=1, oracle=oracle), l1, l2
+
+
+@pytest.mark.claim("09.29")
+def test_reactivation_with_many_experts_follows_few_histories() -> None:
+    learner, l1, l2 = two_take_downs(10_000, 100)
     assert learner.trace(l1, l2).groups <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.claim("09.29")
+def test_reactivation_with_many_experts_is_fast() -> None:
+    E, K = 10_000, 100
+    learner, l1, l2 = two_take_downs(E, K)
+    learner.trace(l1[:2], l2[:2])  # compile
     taken = seconds(lambda: learner.trace(l1, l2), repeats=1)
     start = time.process_time()
     w = np.full((K, K), 1 / K)
@@ -82,6 +104,7 @@ def test_a_million_rounds_and_a_hundred_experts() -> None:
     assert seconds(lambda: learner.plan(l1), repeats=2) < 2.0  # CPU seconds
 
 
+@pytest.mark.slow
 def test_twenty_thousand_replicates_cost_less_than_fifty_in_a_loop() -> None:
     T, K, B = 3000, 4, 10
     rng = np.random.default_rng(0)

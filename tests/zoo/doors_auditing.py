@@ -28,13 +28,16 @@ MOVES = {
 }
 
 
-def _rows(X: Any, y: Any) -> pd.DataFrame:
-    """The table with its outcome, several times."""
-    table = Table.of(X, y)
+def _named(table: Table) -> pd.DataFrame:
+    """The rows with the names of the columns, also those of an array."""
     held = table.frame()
     names = list(held.columns) if table.names or table.width != 3 else ["income", "debt", "age"]
-    held = held.set_axis([str(name) for name in names], axis=1)
-    part = held.assign(outcome=Labels.of(y).values)
+    return held.set_axis([str(name) for name in names], axis=1)
+
+
+def _rows(X: Any, y: Any) -> pd.DataFrame:
+    """The table with its outcome, several times."""
+    part = _named(Table.of(X, y)).assign(outcome=Labels.of(y).values)
     return pd.concat([part] * _TIMES, ignore_index=True)
 
 
@@ -66,10 +69,10 @@ def _checked(X: Any, y: Any) -> Any:
 
 def _context(X: Any, y: Any) -> Any:
     """A context made by hand, as a section of another package would in its tests."""
-    table, given = Table.of(X, y), Labels.of(y)
+    held, given = _named(Table.of(X, y)), Labels.of(y)
     context = Context(
-        table=table, labels=given.values, positive=given.values[-1], estimator=MODEL,
-        frame=table.frame().reset_index(drop=True), rows="heldout",
+        table=Table.of(held, y), labels=given.values, positive=given.values[-1], estimator=MODEL,
+        frame=held.reset_index(drop=True), rows="heldout",
     )  # fmt: skip
     found = run_plan(context, sections=["honest"])
     return {

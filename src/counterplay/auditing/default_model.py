@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from counterplay.auditing.models import AuditModel
+from counterplay.errors import InvalidInputError
+from counterplay.tables.cells import listed
 
 NAME = "no model given"
 _MOST_ROWS = 5000
@@ -39,6 +42,8 @@ def default_model(
     from sklearn.linear_model import LogisticRegression
 
     target = np.array(list(y))
+    dates = [c for c in frame.columns if pd.api.types.is_datetime64_any_dtype(frame[c])]
+    frame = frame.drop(columns=dates)
     simple = _pipeline(frame, texts, LogisticRegression(max_iter=2000), scaled=True)
     if texts:  # trees on thousands of words would take the whole time
         chosen, words = simple, "logistic regression on words"
@@ -46,12 +51,29 @@ def default_model(
         boosted = _pipeline(
             frame, texts, HistGradientBoostingClassifier(random_state=seed), scaled=False
         )
-        chosen, words = _better(boosted, simple, frame, target, seed)
+        with _told():
+            chosen, words = _better(boosted, simple, frame, target, seed)
     columns = tuple(map(str, frame.columns))
     digest = hashlib.sha256(f"{NAME} {words} {columns}".encode()).hexdigest()
-    chosen.fit(frame, target)
-    note = f"No model was given: a {words} was fitted to look at the table."
-    return AuditModel(chosen, NAME, "default", columns, digest, notes=(note,))
+    with _told():
+        chosen.fit(frame, target)
+    notes = [f"No model was given: a {words} was fitted to look at the table."]
+    if dates:
+        notes.append(f"It does not use columns of dates: {listed(dates, 8)}.")
+    return AuditModel(chosen, NAME, "default", columns, digest, notes=tuple(notes))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say in one sentence that a table is nothing for the default model."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        reason = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
+        raise InvalidInputError(
+            "no model was given and the default one cannot be fitted to this table: "
+            f"{reason[:200]}; mend the column, put it under [columns] ignore, or give a model"
+        ) from error
 
 
 def _better(
@@ -64,7 +86,10 @@ def _better(
     part, labels = frame.iloc[rows], target[rows]
     fewest = min(int((labels == c).sum()) for c in np.unique(labels))
     folds = StratifiedKFold(max(2, min(_FOLDS, fewest)), shuffle=True, random_state=seed)
-    scores = [cross_val_score(model, part, labels, cv=folds) for model in (boosted, simple)]
+    scores = [
+        cross_val_score(model, part, labels, cv=folds, error_score="raise")
+        for model in (boosted, simple)
+    ]
     gap = scores[0] - scores[1]
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     if float(gap.mean()) <= error:

@@ -56,13 +56,13 @@ def with_data(config: Config, *, label: str | None, positive: Any) -> Config:
 
 def _wanted(given: Any) -> Any:
     """Return the wanted outcome, or several, as plain values."""
-    if isinstance(given, list | tuple | set | np.ndarray | pd.Series):
-        found = tuple(_wanted(value) for value in list(given))
-        if not any(isinstance(value, tuple) for value in found):
-            return found
-    value = given.item() if isinstance(given, np.generic) else given
-    if not isinstance(value, str | int | float | date):
+    several = isinstance(given, list | tuple | set | np.ndarray | pd.Series)
+    values = np.atleast_1d(given) if isinstance(given, np.ndarray) else given
+    found = tuple(
+        v.item() if isinstance(v, np.generic) else v for v in (values if several else [given])
+    )
+    if not all(isinstance(value, str | int | float | date) for value in found):
         raise InvalidInputError(
             f"positive must be an outcome or a list of them, got {shown(given, 80)}"
         )
-    return value
+    return found if several else found[0]

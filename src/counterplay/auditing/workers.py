@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from counterplay.auditing.context import Context
@@ -11,9 +10,16 @@ from counterplay.core.threads import one_thread
 
 
 def workers_of(context: Context) -> int:
-    """Return how many workers there are: those asked for, at most one per core."""
-    cores = os.cpu_count() or 1
-    return cores if context.jobs < 0 else max(1, min(context.jobs, cores))
+    """Return how many workers there are: those asked for, at most one per core.
+
+    The cores are those of joblib's backend: of this machine, or of a cluster.
+    """
+    if context.jobs in (0, 1):
+        return 1
+    from joblib import effective_n_jobs
+
+    cores = int(effective_n_jobs(-1))
+    return cores if context.jobs < 0 else min(context.jobs, cores)
 
 
 def run_batches(context: Context, stage: Stage, batches: list[Any]) -> list[Any]:

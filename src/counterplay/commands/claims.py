@@ -14,21 +14,28 @@ from counterplay.errors import UnknownNameError
 app = typer.Typer(add_completion=False)
 
 _ID = re.compile(r"(\d{1,2})\.(\d{1,2})([a-z]?)")
+_NUMBER = re.compile(r"([a-z]|\d{1,2})\.([a-z]|\d{1,2})")  # of a statement: 2.1, 2.A, B.1
+_KINDS = {
+    "thm": "theorem", "prop": "proposition", "lem": "lemma", "cor": "corollary",
+    "alg": "algorithm", "ex": "example",
+}  # fmt: skip
 
 
 @app.command(
-    epilog="Examples: counterplay claims halving; counterplay claims 2.1; "
-    "counterplay claims --area strategic --json"
+    epilog="Examples: counterplay claims 2.1; counterplay claims theorem 2.1; "
+    "counterplay claims halving; counterplay claims --area strategic --json"
 )
 def claims(
     wanted: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID | WORD]...", help="An id such as 2.1, or words to look for."),
+        typer.Argument(
+            metavar="[NUMBER | WORD]...", help="A number such as 2.1, or words to look for."
+        ),
     ] = None,
     area: Annotated[str | None, typer.Option(help="Only the claims of this area.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the promises of the library; a single one with its page, its tests and its studies."""
+    """Print the promises of the library; those you ask for with proof, tests and studies."""
     listed = load_claims()
     if area is not None:
         known = {claim.area for claim in listed}
@@ -37,47 +44,73 @@ def claims(
         listed = tuple(claim for claim in listed if claim.area == area)
     if wanted:
         listed = _matching(listed, wanted)
-    single = _details(listed[0]) if wanted and len(listed) == 1 else None
+    found = _details(listed) if wanted else {}
     if as_json:
-        print_json([{**vars(claim), **(single or {})} for claim in listed])
-    elif single is not None:
-        _print_one(listed[0], single)
+        print_json([{**vars(claim), **found.get(claim.id, {})} for claim in listed])
+    elif wanted:
+        typer.echo("\n\n".join(_told(claim, found[claim.id]) for claim in listed))
     else:
         _print_all(listed)
 
 
 def _matching(listed: tuple[Claim, ...], wanted: list[str]) -> tuple[Claim, ...]:
-    """Return the claim with this id, or those whose words contain all the words."""
-    if len(wanted) == 1 and (number := _ID.fullmatch(wanted[0])):
+    """Return the claims with this number, of this statement, or with all these words."""
+    words = [word.casefold() for word in wanted]
+    if len(words) == 1 and (number := _ID.fullmatch(words[0])):
         named = f"{int(number[1]):02d}.{int(number[2]):02d}{number[3]}"
-        found = tuple(claim for claim in listed if claim.id == named)
+        found = [claim for claim in listed if claim.id == named]
+        found += [c for c in listed if c.id != named and statement(c).endswith(f" {words[0]}")]
+    elif _NUMBER.fullmatch(words[-1]) and len(words) <= 2:
+        about = " ".join(words)
+        found = [c for c in listed if f" {statement(c)}".casefold().endswith(f" {about}")]
     else:
-        words = [word.casefold() for word in wanted]
         texts = {
             claim: f"{claim.id} {claim.area} {claim.statement} {claim.source}" for claim in listed
         }
-        found = tuple(c for c in listed if all(word in texts[c].casefold() for word in words))
+        found = [c for c in listed if all(word in texts[c].casefold() for word in words)]
     if not found:
         raise UnknownNameError(
             f"no claim is about {' '.join(wanted)!r}; 'counterplay claims' lists all of them"
         )
-    return found
+    return tuple(found)
 
 
-def _details(claim: Claim) -> dict[str, list[str]]:
+def statement(claim: Claim) -> str:
+    """Return the statement of the book that a claim rests on, such as ``Theorem 2.1``, if any.
+
+    Examples
+    --------
+    >>> statement(Claim("02.02", "strategic", "", "docs/theory/02-strategic-finite.md#thm-2-1"))
+    'Theorem 2.1'
+    """
+    kind, _, number = claim.source.partition("#")[2].partition("-")
+    name = number.replace("-", ".")
+    if kind not in _KINDS or not _NUMBER.fullmatch(name):
+        return ""
+    return f"{_KINDS[kind].capitalize()} {name.upper()}"
+
+
+def _details(listed: tuple[Claim, ...]) -> dict[str, dict[str, list[str]]]:
+    """Return the tests and studies of every claim, by id."""
     from counterplay.studies.outline import outlines
 
-    studies = [s.id for area in outlines() for s in area.studies if claim.id in s.claims]
-    return {"tests": tests_of_claims().get(claim.id, []), "studies": studies}
+    studies = [study for area in outlines() for study in area.studies]
+    tests = tests_of_claims()
+    return {
+        claim.id: {
+            "tests": tests.get(claim.id, []),
+            "studies": [study.id for study in studies if claim.id in study.claims],
+        }
+        for claim in listed
+    }
 
 
-def _print_one(claim: Claim, found: dict[str, list[str]]) -> None:
-    typer.echo(f"{claim.id}  {claim.area}\n\n{claim.statement}\n")
-    typer.echo(f"proof  {claim.source}")
-    for test in found["tests"]:
-        typer.echo(f"test   {test}")
-    for study in found["studies"]:
-        typer.echo(f"study  counterplay run {study}")
+def _told(claim: Claim, found: dict[str, list[str]]) -> str:
+    named = f"{statement(claim)}, " if statement(claim) else ""
+    lines = [f"{claim.id}  {claim.area}", "", claim.statement, "", f"proof  {named}{claim.source}"]
+    lines += [f"test   {test}" for test in found["tests"]]
+    lines += [f"study  counterplay run {study}" for study in found["studies"]]
+    return "\n".join(lines)
 
 
 def _print_all(listed: tuple[Claim, ...]) -> None:
@@ -87,9 +120,11 @@ def _print_all(listed: tuple[Claim, ...]) -> None:
 
     table = Table("id", "area", "promise", "source", box=None, pad_edge=False)
     for claim in listed:
-        table.add_row(
-            claim.id, claim.area, escape(claim.statement), f"[dim]{escape(claim.source)}[/]"
-        )
+        where = statement(claim) or "#" + claim.source.partition("#")[2]
+        table.add_row(claim.id, claim.area, escape(claim.statement), f"[dim]{escape(where)}[/]")
     console = Console()
     console.print(table)
-    console.print(f"[dim]{len(listed)} claims, each checked by at least one test[/]")
+    console.print(
+        f"[dim]{len(listed)} claims, each checked by at least one test; "
+        "counterplay claims NUMBER shows where it is proved, tested and studied[/]"
+    )

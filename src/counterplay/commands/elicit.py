@@ -268,7 +268,8 @@ def _catalogue(frame: pd.DataFrame, setup: Setup, console: Console) -> Catalogue
     known = [column for column in columns if column in frame.columns]
     complete = frame[frame[known].notna().all(axis=1)]
     if len(complete) < len(frame):
-        console.print(f"left out {len(frame) - len(complete)} items with missing numbers")
+        gaps = len(frame) - len(complete)
+        console.print(f"left out {gaps} item{'' if gaps == 1 else 's'} with missing numbers")
     if len(complete) < 2:
         found = "only one complete item" if len(complete) else "no complete item"
         raise InvalidInputError(f"the catalogue has {found}; a choice needs two")

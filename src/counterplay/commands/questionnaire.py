@@ -205,7 +205,7 @@ class Questionnaire:
             now = state.credible_regret(state.recommended())
             return (
                 f"[dim]the best guess so far is probably at most {100 * now:.3g} % below your "
-                f"favourite; {100 * goal:.3g} % for certain is the goal[/]"
+                f"favourite; the goal is {100 * goal:.3g} %, even if some answers are wrong[/]"
             )
         now = self.elicitor.certificate
         return (

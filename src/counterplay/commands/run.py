@@ -150,6 +150,9 @@ def _show(
     return shown
 
 
+_MARKS = {True: "[green]holds[/]", False: "[bold red]FAILS[/]", None: "[dim]seen[/]"}
+
+
 def _print(result: StudyResult, files: list[Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -158,7 +161,7 @@ def _print(result: StudyResult, files: list[Path]) -> None:
     console = Console()
     table = Table("", "claim", "statement", "measured", "expected", box=None, pad_edge=False)
     for verdict in result.verdicts:
-        mark = "[green]holds[/]" if verdict.holds else "[bold red]FAILS[/]"
+        mark = _MARKS[verdict.holds]
         texts = (verdict.claim, verdict.statement, verdict.measured, verdict.expected)
         table.add_row(mark, *map(escape, texts))
     console.print(

@@ -95,6 +95,9 @@ def show_admins(data: Data = HERE, database: Database = None, as_json: Json = Fa
 def worker(
     data: Data = HERE,
     database: Database = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Ray cluster for the batches of audits: HOST:6379, auto.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -102,8 +105,13 @@ def worker(
 
     Example: counterplay studio worker --database postgresql+psycopg://studio@db/studio
     """
-    settings = settings_of(data, database)
+    settings = settings_of(data, database, ray=ray)
+    from counterplay.core import clusters
     from counterplay.studio.worker import run_worker
+
+    if ray is not None:  # now, not when the first job comes
+        clusters.needed()
+        clusters.check_reachable(ray)
 
     ended = run_worker(settings, once=once)
     if as_json:

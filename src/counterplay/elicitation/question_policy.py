@@ -9,6 +9,7 @@ Source: docs/theory/26-people.md, "Forecasts and questions".
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,7 @@ def most_telling(
     forecast: Forecast,
     threats: Threats,
     recommended: int,
-    asked: Counter[tuple[int, ...]],
+    asked: Sequence[tuple[int, ...]],
     *,
     show: int,
     rate: float,
@@ -63,23 +64,26 @@ def most_telling(
 ) -> Choice | None:
     """Return the best set of ``show`` rows of ``values``, or None if there is only one row.
 
-    ``asked`` counts how often each sorted set was shown; ``widen`` is the least difference of worth
-    that two options should have for the average person, raised when answers fail to come.
+    ``asked`` are the sorted sets that were shown; ``widen`` is the least difference of worth that
+    two options should have for the average person, raised when answers fail to come.
     """
-    scorer = _Scorer(values, forecast, threats, rate, first=sum(asked.values()) < _FIRST, rng=rng)
+    scorer = _Scorer(values, forecast, threats, rate, first=len(asked) < _FIRST, rng=rng)
+    times = Counter(asked)
+    if asked:  # nobody is asked the same twice in a row if there is anything else to ask
+        times[asked[-1]] = max(times[asked[-1]], _ASKED)
     candidates = _candidates(values, scorer, threats, recommended)
     if len(candidates) < 2:
         return None
     first, second = np.triu_indices(len(candidates), 1)
     if show == 2:  # what was asked twice is asked again only when nothing else is left
-        often = _asked_often(candidates, asked)[first, second]
+        often = _asked_often(candidates, times)[first, second]
         fresh = often < max(_ASKED, int(often.min()) + 1)
         first, second = first[fresh], second[fresh]
     best = scorer.best(candidates, first, second, widen)
     rows = [int(candidates[first[best]]), int(candidates[second[best]])]
     while len(rows) < min(show, len(candidates)):
         rest = [j for j in candidates.tolist() if j not in rows]
-        new = [j for j in rest if asked[tuple(sorted([*rows, j]))] < _ASKED] or rest
+        new = [j for j in rest if times[tuple(sorted([*rows, j]))] < _ASKED] or rest
         rows.append(new[int(np.argmax([scorer.score([*rows, j]) for j in new]))])
     return Choice(tuple(rows), forecast.predict(values[rows]), scorer.information(rows))
 

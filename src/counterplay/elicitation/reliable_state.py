@@ -7,7 +7,6 @@ Source: docs/theory/26-people.md, "Forecasts and questions".
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -314,10 +313,10 @@ class ReliableState:
     def _choose(self) -> Choice | None:
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
         position = self._position
-        asked = Counter(
+        asked = [
             tuple(sorted(position[row] for row in entry.rows))
             for entry in self.log if entry.kind != "volunteered"
-        )  # fmt: skip
+        ]  # fmt: skip
         rates = getattr(self.settings.errors, "rates", (0.1,))
         bound = self.view.bound or 0
         unanswered = 0

@@ -14,7 +14,7 @@ import pandas as pd
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
-from counterplay.invariance.advisor_families import COPIES, TWINS
+from counterplay.invariance.advisor_families import SYMMETRIC, TWINS
 from counterplay.invariance.linear_theory import TheoryView
 from counterplay.invariance.symmetry_check import SymmetryCheck
 
@@ -137,7 +137,7 @@ class SymmetryAdvice(Report):
             frame = self.to_frame()
             axes = axes_or_new(ax, height=0.4 * len(frame) + 1.6)
             for place, row in enumerate(frame.itertuples()):
-                symmetric = row.candidate in TWINS or row.candidate in COPIES
+                symmetric = row.candidate in SYMMETRIC
                 axes.plot(
                     row.error, place, "o" if row.survived else "x",
                     color=PALETTE[0] if symmetric else PALETTE[1],

@@ -59,6 +59,8 @@ TWINS: dict[str, tuple[str, ...]] = {
     "features": ("features, no symmetry",),
     "kernel": ("kernel, no symmetry", "kernel, augmented"),
 }
+# All that see transformed rows, in training or in prediction.
+SYMMETRIC = (*TWINS, *COPIES, "kernel, augmented")
 # Parameters that weigh a penalty against the losses: copies then weaken it, unless they share.
 _PENALTIES = {"C", "alpha", "penalty", "l2_regularization", "reg_alpha", "reg_lambda"}
 MOST_KERNEL_ROWS = 6000
@@ -137,7 +139,7 @@ class Maker:
         reasons = {
             "augment, by points": "" if self._penalised() else "no penalty",
             "canonical": _why(orbits, listed, whole),
-            "smallest": _why(orbits, True, True),
+            "smallest": _why(orbits or self.group.approximate_form, True, True),
             "features": _why(orbits, True, whole),
             "features, no symmetry": _why(orbits, True, whole),
             "kernel": self._no_kernel(n, 1, order) or _why(orbits, listed, whole),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterplay.invariance.advice import VerdictName
-from counterplay.invariance.advisor_families import COPIES, TWINS
+from counterplay.invariance.advisor_families import COPIES, SYMMETRIC, TWINS
 from counterplay.invariance.advisor_race import Race
 from counterplay.invariance.discovery import holm
 from counterplay.invariance.symmetry_check import SymmetryCheck
@@ -42,8 +42,7 @@ def within_one_model(race: Race, chosen: str) -> tuple[VerdictName, str]:
     better, worse = _copies_against_plain(race)
     if better <= _LEVEL:
         return "augment", f"Copies lower the error of the same model (Thms. 11.1, 11.3). {setting}"
-    symmetric = chosen in TWINS or chosen in COPIES
-    if worse <= _LEVEL and not symmetric:
+    if worse <= _LEVEL and chosen not in SYMMETRIC:
         return "do not augment", f"Copies raise the error of the same model (Thm. 11.5). {setting}"
     why = f"These data show no difference within one model. {_early(race)}{setting}"
     return "no difference", why

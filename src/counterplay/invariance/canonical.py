@@ -86,21 +86,9 @@ class CanonicalClassifier(OrbitClassifier):
         """Fit the base classifier on the representatives of the sample."""
         check_choice(self.form, "form", ("auto", "aligned", "smallest"))
         rows, codes, group, weights = self._start(X, y, sample_weight)
-        self._require_orbits(rows, "a canonical form needs orbits")
-        listed = math.isfinite(group.order)
-        if self.form == "aligned" and not listed:
-            raise InfiniteOrbitError(
-                f"{shorten(group, 80)} is too large to list; "
-                'use form="smallest", its canonical form'
-            )
-        whole = not sparse.issparse(rows) and not np.isnan(rows).any()
-        if self.form == "aligned" and not whole:
-            raise InvalidInputError(
-                'distances need dense rows without missing values; use form="smallest"'
-            )
-        self.template_ = None
-        if self.form != "smallest" and listed and whole:
-            self.template_ = alignment_template(rows, group, weights=weights)
+        if not group.approximate_form:
+            self._require_orbits(rows, "a canonical form needs orbits")
+        self.template_ = find_template(rows, group, self.form, weights)
         self._fit_inner(self._view(rows), codes, weights)
         return self
 
@@ -109,17 +97,42 @@ class CanonicalClassifier(OrbitClassifier):
         return self._give(self._view(self._rows(X)))
 
     def _view(self, rows: Rows) -> Rows:
-        if self.template_ is None:
-            parts = [self.group_.canonical(block) for block in blocks_of(rows)]
-            if not sparse.issparse(rows):
-                return np.concatenate(parts)
-            return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
-        if sparse.issparse(rows) or np.isnan(rows).any():
-            raise InvalidInputError(
-                "X is sparse or contains NaN, and representatives were aligned by distances to "
-                'dense and complete training rows; impute it, or use form="smallest"'
-            )
-        return closest_images(rows, self.group_, self.template_)
+        return represented(rows, self.group_, self.template_)
+
+
+def find_template(
+    rows: Rows, group: TransformationSet, form: str, weights: FloatArray | None = None
+) -> FloatArray | None:
+    """The template that images are aligned with; None for the canonical form of the group."""
+    whole = not sparse.issparse(rows) and not np.isnan(rows).any()
+    listed = math.isfinite(group.order) and not group.approximate_form
+    if form == "aligned" and not listed:
+        raise InfiniteOrbitError(
+            f"{shorten(group, 80)} is no group that can be listed; "
+            'use form="smallest", its canonical form'
+        )
+    if form == "aligned" and not whole:
+        raise InvalidInputError(
+            'distances need dense rows without missing values; use form="smallest"'
+        )
+    if form == "smallest" or not listed or not whole:
+        return None
+    return alignment_template(rows, group, weights=weights)
+
+
+def represented(rows: Rows, group: TransformationSet, template: FloatArray | None) -> Rows:
+    """The member that stands for the orbit of every row: closest to a template, or canonical."""
+    if template is None:
+        parts = [group.canonical(block) for block in blocks_of(rows)]
+        if not sparse.issparse(rows):
+            return np.concatenate(parts)
+        return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
+    if sparse.issparse(rows) or np.isnan(rows).any():
+        raise InvalidInputError(
+            "X is sparse or contains NaN, and representatives were aligned by distances to "
+            'dense and complete training rows; impute it, or use form="smallest"'
+        )
+    return closest_images(rows, group, template)
 
 
 def alignment_template(

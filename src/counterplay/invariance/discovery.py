@@ -34,6 +34,7 @@ from counterplay.invariance.symmetry import (
     NOTHING,
     Question,
     conclude,
+    drawn_uniformly,
     read_labels,
     read_question,
     run_label_test,
@@ -277,8 +278,7 @@ def _search(
     for (name, question), test, verdict, stream in zip(
         questions, tests, verdicts, rng.spawn(len(questions))
     ):
-        group = question.group
-        exact = group.is_group and group.proved_group
+        exact = drawn_uniformly(question.group)
         features = question.embed(question.rows)
         natural = naturalness(features, question.mover(), stream, exact=exact, max_rows=1000)
         checks.append((name, conclude(question, test, natural, alpha, eta0, verdict)))

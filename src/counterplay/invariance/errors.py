@@ -27,6 +27,15 @@ class ShapeError(InvalidInputError):
     """Data do not have the shape that the transformations act on."""
 
 
+class DenseRowsError(InvalidInputError, TypeError):
+    """Sparse rows were given to what needs all numbers of a row."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"X is sparse; {what} needs dense rows: X.toarray(), or use column permutations"
+        )
+
+
 class ConflictingOrbitLabelsError(InvalidInputError):
     """Points of one orbit carry different labels; ``indices`` lists the rows of such orbits."""
 

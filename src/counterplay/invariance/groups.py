@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counterplay.core.arguments import checked
 from counterplay.core.validation import check_int, check_size, shorten
 from counterplay.invariance.callable_group import from_callables
+from counterplay.invariance.common_factor import CommonFactor
 from counterplay.invariance.errors import ShapeError
 from counterplay.invariance.graph_relabelling import GraphRelabelling
 from counterplay.invariance.image_groups import (
@@ -27,7 +28,6 @@ from counterplay.invariance.image_groups import (
     image_jitter,
     image_rotations,
     image_shifts,
-    image_turns,
 )
 from counterplay.invariance.motions import PlaneMotions
 from counterplay.invariance.named_columns import ColumnsByName
@@ -37,16 +37,18 @@ from counterplay.invariance.permutation_groups import (
     check_listable,
     of_kind,
 )
+from counterplay.invariance.space_motions import SpaceMotions
 from counterplay.invariance.symmetric_group import SymmetricGroup
+from counterplay.invariance.turned_images import image_turns
 from counterplay.invariance.validity import ValidityReport, check_validity
 from counterplay.invariance.vector_groups import MatrixGroup, SignFlipGroup
 
 __all__ = [
     "ValidityReport", "check_validity", "colour_permutations", "column_permutations",
-    "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips", "image_jitter",
-    "image_rotations", "image_shifts", "image_turns", "plane_motions", "plane_rotations",
-    "reverse_complement",
-    "sequence_reversal", "set_permutations", "sign_flips",
+    "common_factor", "cyclic_shifts", "d4", "from_callables", "graph_relabelling", "image_flips",
+    "image_jitter", "image_rotations", "image_shifts", "image_turns", "plane_motions",
+    "plane_rotations", "reverse_complement", "sequence_reversal", "set_permutations", "sign_flips",
+    "space_motions",
 ]  # fmt: skip
 
 
@@ -223,6 +225,43 @@ def plane_motions(n_points: int, scale: bool = False) -> PlaneMotions:
     PlaneMotions(5 points, scale=False)
     """
     return PlaneMotions(n_points, scale)
+
+
+@checked
+def space_motions(n_points: int, dimension: int = 3, scale: bool = False) -> SpaceMotions:
+    """Unordered points in space, turned and shifted (and scaled) freely.
+
+    Examples
+    --------
+    >>> space_motions(5)
+    SpaceMotions(5 points, scale=False)
+    """
+    return SpaceMotions(n_points, dimension, scale)
+
+
+@checked
+def common_factor(n_features: int, columns: Sequence[int], most: float = 2.0) -> CommonFactor:
+    """Multiply columns that share a unit by one positive factor.
+
+    Whether labels survive it is a candidate that only you can name: which columns share a unit is
+    not in the numbers. Pass it to ``find_symmetries(candidates={"in cents": ...})``.
+
+    Parameters
+    ----------
+    n_features:
+        Number of columns.
+    columns:
+        Those that share the unit.
+    most:
+        Images are drawn with factors between 1/most and most.
+
+    Examples
+    --------
+    >>> factor = common_factor(3, [0, 1])
+    >>> factor.orbit_key([[1.0, 2.0, 7.0]]) == factor.orbit_key([[3.0, 6.0, 7.0]])
+    True
+    """
+    return CommonFactor(n_features, columns, most)
 
 
 def _column_sets(sets: Sequence[Sequence[int]], p: int, name: str) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Groups of images: turns, mirror images, shifts, colours; and shifts or turns that are no group.
+"""Groups of images: turns, mirror images, shifts, colours; and shifts that are no group.
 
 Rows of X are flattened images. Source: docs/theory/11-invariance.md, "Conventions".
 """
@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from counterplay.core.arguments import checked
 from counterplay.core.validation import (
-    FloatArray,
     check_choice,
     check_int,
     check_size,
@@ -24,7 +23,6 @@ from counterplay.core.validation import (
 )
 from counterplay.invariance.callable_group import CallableGroup
 from counterplay.invariance.errors import ShapeError
-from counterplay.invariance.motions import TurnedImages
 from counterplay.invariance.permutation_groups import (
     MOST_COORDINATES,
     CoordinatePermutationGroup,
@@ -50,7 +48,7 @@ def image_rotations(shape: Sequence[int], angles: int = 4) -> CoordinatePermutat
     4
     """
     check_choice(angles, "angles", (1, 2, 4))
-    index = _index_image(shape)
+    index = index_image(shape)
     if angles == 4 and index.shape[0] != index.shape[1]:
         raise ShapeError(
             f"quarter turns need square images, got shape {shorten(tuple(shape), 80)}; use angles=2"
@@ -74,7 +72,7 @@ def image_flips(
     >>> image_flips((2, 3)).order, image_flips((2, 3), axes=["horizontal"]).order
     (4, 2)
     """
-    index = _index_image(shape)
+    index = index_image(shape)
     generators = [index.reshape(-1)]
     for axis in axes:
         check_choice(axis, "axes", ("horizontal", "vertical"))
@@ -91,7 +89,7 @@ def d4(shape: Sequence[int]) -> CoordinatePermutationGroup:
     >>> d4((3, 3)).order
     8
     """
-    index = _index_image(shape)
+    index = index_image(shape)
     if index.shape[0] != index.shape[1]:
         raise ShapeError(f"d4 needs square images, got shape {shorten(tuple(shape), 80)}")
     turns = [np.rot90(index, k) for k in range(4)]
@@ -114,7 +112,7 @@ def image_shifts(
     >>> image_shifts((4, 4), steps=(0, 2)).order
     2
     """
-    index = _index_image(shape)
+    index = index_image(shape)
     generators = [index.reshape(-1)]
     if np.shape(steps) != (2,):
         raise ShapeError(f"steps must be two numbers (rows, columns), got {shorten(steps, 80)}")
@@ -136,7 +134,7 @@ def image_jitter(shape: Sequence[int], diagonal: bool = False, pixels: int = 1) 
     >>> image_jitter((8, 8)).order, image_jitter((8, 8), diagonal=True).order
     (5, 9)
     """
-    index = _index_image(shape)
+    index = index_image(shape)
     far = check_int(pixels, "pixels", low=1, high=max(index.shape[:2]))
     steps = [(0, 0), (far, 0), (-far, 0), (0, far), (0, -far)]
     if diagonal:
@@ -168,7 +166,7 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
         raise ShapeError(
             f"shape must be (height, width, channels), got {shorten(tuple(shape), 80)}"
         )
-    index = _index_image(shape)
+    index = index_image(shape)
     check_listable(index.shape[2], "channels")
     orders = itertools.permutations(range(index.shape[2]))
     return of_kind(
@@ -179,42 +177,8 @@ def colour_permutations(shape: Sequence[int]) -> CoordinatePermutationGroup:
     )
 
 
-@checked
-def image_turns(shape: Sequence[int], angles: int = 8) -> ImageTurns:
-    """Turns of pictures by multiples of 360/angles degrees, interpolated: not a group.
-
-    Use them to augment or vote. ``canonical`` turns pictures of any angle to the axis of their
-    moments; it is approximate, because interpolation loses information.
-
-    Examples
-    --------
-    >>> image_turns((8, 8)).order
-    8
-    """
-    return ImageTurns(shape, angles)
-
-
-class ImageTurns(CallableGroup):
-    """Pictures turned by some angles, with a canonical form by moments; see :func:`image_turns`."""
-
-    kind = "image"
-
-    def __init__(self, shape: Sequence[int], angles: int = 8) -> None:
-        index = _index_image(shape)
-        count = check_int(angles, "angles", low=1, high=360)
-        self.pictures = TurnedImages(index.shape)
-        turns = [partial(self.pictures.turned, angle=360.0 * k / count) for k in range(count)]
-        super().__init__(turns, index.size, is_group=False)
-
-    def __repr__(self) -> str:
-        return f"ImageTurns(order={len(self.functions)}, shape={self.pictures.shape})"
-
-    def canonical(self, X: ArrayLike) -> FloatArray:
-        """Pictures turned to the axis of their second moments, the sign by the third ones."""
-        return self.pictures.upright(self.check_points(X))
-
-
-def _index_image(shape: Sequence[int]) -> NDArray[np.int64]:
+def index_image(shape: Sequence[int]) -> NDArray[np.int64]:
+    """Numbers of the pixels of an image of this shape, checked."""
     if np.ndim(shape) != 1 or len(shape) not in (2, 3):
         raise ShapeError(
             f"shape must be (height, width) or (height, width, channels), got {shorten(shape, 80)}"

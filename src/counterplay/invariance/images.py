@@ -22,7 +22,7 @@ from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, IntArray, check_int, check_size, shorten
 from counterplay.errors import CounterplayError, InvalidInputError
-from counterplay.invariance.errors import ShapeError
+from counterplay.invariance.errors import DenseRowsError
 from counterplay.invariance.named_columns import ColumnsByName
 from counterplay.invariance.symmetric_group import SymmetricGroup
 from counterplay.invariance.transformations import (
@@ -136,10 +136,7 @@ def numbers_for(table: Table, group: TransformationSet, *, missing: bool = True)
     """
     if table.is_sparse:
         if not group.allows_sparse:
-            raise ShapeError(
-                f"{shorten(group, 80)} cannot move sparse rows; pass {table.what}.toarray() if it "
-                "fits into memory"
-            )
+            raise DenseRowsError(shorten(group, 80))
         rows = table.matrix()
         group.check_points(np.zeros((1, table.width)))
         return rows
@@ -212,7 +209,7 @@ def voting_images(
     """
     if sparse.issparse(X) or math.isfinite(group.order):
         return orbit_images(X, group, n_images, random_state)
-    return group.sample(group.canonical(X), n_images, 0 if random_state is None else random_state)
+    return group.orbit_sample(X, n_images, 0 if random_state is None else random_state)
 
 
 def stacked(images: Any) -> Rows:

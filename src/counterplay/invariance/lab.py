@@ -29,6 +29,7 @@ from counterplay.invariance.dimensions import (
 from counterplay.invariance.discovery import SymmetrySearch
 from counterplay.invariance.errors import (
     ConflictingOrbitLabelsError,
+    DenseRowsError,
     IdentityMissingError,
     InfiniteOrbitError,
     NotAGroupError,
@@ -97,6 +98,7 @@ __all__ = [
     "ConfidenceBooster",
     "ConflictingOrbitLabelsError",
     "CoordinatePermutationGroup",
+    "DenseRowsError",
     "ErmInv",
     "ExplicitClass",
     "FiniteDistribution",

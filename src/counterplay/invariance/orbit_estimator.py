@@ -23,7 +23,7 @@ from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState
 from counterplay.core.validation import FloatArray, shorten
 from counterplay.errors import AssumptionWarning, CounterplayError, InvalidInputError
-from counterplay.invariance.errors import NotAGroupError, ShapeError
+from counterplay.invariance.errors import DenseRowsError, NotAGroupError, ShapeError
 from counterplay.invariance.images import Form, Rows, copies_of, group_for, numbers_for
 from counterplay.invariance.transformations import TransformationSet
 from counterplay.tables import Table
@@ -107,10 +107,7 @@ class OrbitEstimator(MetaEstimatorMixin, BaseEstimator):
 
     def _numbers(self, table: Table) -> Rows:
         if table.is_sparse and not self._takes_sparse:
-            raise InvalidInputError(
-                f"{table.what} is sparse; {type(self).__name__} needs dense rows: pass "
-                f"{table.what}.toarray() if it fits into memory"
-            )
+            raise DenseRowsError(type(self).__name__)
         return numbers_for(table, self.group_, missing=self._takes_missing)
 
     def _require_orbits(self, rows: Rows, why: str) -> None:

@@ -8,19 +8,16 @@ of invariant representations".
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import TransformerMixin
 
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import FloatArray, IntArray, check_choice, check_int
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.canonical import alignment_template, closest_images
-from counterplay.invariance.errors import InfiniteOrbitError
-from counterplay.invariance.images import Rows, blocks_of, voting_images
+from counterplay.invariance.canonical import find_template, represented
+from counterplay.invariance.images import Rows, voting_images
 from counterplay.invariance.orbit_estimator import OrbitEstimator
 from counterplay.tables import Table
 from counterplay.tables.labels import label_values
@@ -32,6 +29,7 @@ class OrbitTransformer(TransformerMixin, OrbitEstimator):
     """Reading of rows, shared by transformers that know a group; there is no inner estimator."""
 
     estimator = None
+    _takes_forms = False  # whether a form that is nearly constant on orbits will do
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -48,7 +46,8 @@ class OrbitTransformer(TransformerMixin, OrbitEstimator):
         if y is not None and len(label_values(y)) != len(table):
             raise InvalidInputError(f"y has {len(y)} labels for {len(table)} rows")
         rows = self._read(table)
-        self._require_orbits(rows, f"{type(self).__name__} needs orbits")
+        if not (self._takes_forms and self.group_.approximate_form):
+            self._require_orbits(rows, f"{type(self).__name__} needs orbits")
         return rows
 
 
@@ -71,7 +70,8 @@ class Canonicalizer(OrbitTransformer):
 
     Notes
     -----
-    The output is the same for all members of an orbit.
+    The output is the same for all members of an orbit. For turns of pictures by any angle
+    (:func:`groups.image_turns`), which are no group, it is so only up to interpolation.
 
     Examples
     --------
@@ -79,6 +79,8 @@ class Canonicalizer(OrbitTransformer):
     >>> Canonicalizer(groups.set_permutations(3)).fit_transform([[3.0, 1.0, 2.0]])
     array([[1., 2., 3.]])
     """
+
+    _takes_forms = True
 
     def __init__(
         self, group: Any = None, form: Literal["auto", "aligned", "smallest"] = "auto"
@@ -90,33 +92,12 @@ class Canonicalizer(OrbitTransformer):
         """Find the template."""
         check_choice(self.form, "form", ("auto", "aligned", "smallest"))
         rows = self._open(X, y)
-        listed = math.isfinite(self.group_.order)
-        if self.form == "aligned" and not listed:
-            raise InfiniteOrbitError('the group is too large to list; use form="smallest"')
-        whole = not sparse.issparse(rows) and not np.isnan(rows).any()
-        if self.form == "aligned" and not whole:
-            raise InvalidInputError(
-                'distances need dense rows without missing values; use form="smallest"'
-            )
-        self.template_ = None
-        if self.form != "smallest" and listed and whole:
-            self.template_ = alignment_template(rows, self.group_)
+        self.template_ = find_template(rows, self.group_, self.form)
         return self
 
     def transform(self, X: Any) -> Any:
         """The member that stands for the orbit of every row, in the container of the training."""
-        rows = self._rows(X)
-        if self.template_ is not None:
-            if sparse.issparse(rows) or np.isnan(rows).any():
-                raise InvalidInputError(
-                    "X is sparse or contains NaN, and representatives were aligned by distances to "
-                    'dense and complete rows; impute it, or use form="smallest"'
-                )
-            return self._give(closest_images(rows, self.group_, self.template_))
-        parts = [self.group_.canonical(block) for block in blocks_of(rows)]
-        if sparse.issparse(rows):
-            return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in parts]))
-        return self._give(np.concatenate(parts))
+        return self._give(represented(self._rows(X), self.group_, self.template_))
 
 
 class OrbitFeatures(OrbitTransformer):

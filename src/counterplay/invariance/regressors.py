@@ -58,8 +58,20 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     ----------
     estimator:
         Any regressor.
-    group, weighting, n_images, random_state, blocks, epochs, max_bytes:
-        As for :class:`AugmentedClassifier`.
+    group:
+        Transformations under which targets do not change.
+    weighting:
+        ``"copies"`` or ``"points"``, as for :class:`AugmentedClassifier`.
+    n_images:
+        Images per row of a group too large to list.
+    random_state:
+        None, an int or a ``numpy.random.Generator``: which images are drawn.
+    blocks:
+        ``"auto"`` streams the copies into ``partial_fit`` when they exceed ``max_bytes``.
+    epochs:
+        Passes over the copies when they are streamed.
+    max_bytes:
+        Memory that the copies may take.
 
     Notes
     -----

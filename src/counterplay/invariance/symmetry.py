@@ -23,6 +23,7 @@ from counterplay.core.validation import check_open_fraction as fraction
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.clashes import clashes_of
 from counterplay.invariance.embedding import KINDS, Kind, embedding, kind_of
+from counterplay.invariance.errors import DenseRowsError
 from counterplay.invariance.images import Form, group_for, numbers_for
 from counterplay.invariance.label_test import LEAST_TUPLES, LabelTest, label_test
 from counterplay.invariance.naturalness import Naturalness, naturalness
@@ -263,8 +264,13 @@ def _picture(question: Question) -> tuple[int, ...] | None:
 
 def _natural(question: Question, rng: np.random.Generator) -> Naturalness | None:
     features = question.embed(question.rows)
-    group = question.group
-    return naturalness(features, question.mover(), rng, exact=group.is_group and group.proved_group)
+    exact = drawn_uniformly(question.group)
+    return naturalness(features, question.mover(), rng, exact=exact)
+
+
+def drawn_uniformly(group: TransformationSet) -> bool:
+    """Whether random elements are those of a group, uniformly: naturalness is then exact."""
+    return group.is_group and group.proved_group and group.uniform
 
 
 def _by_residuals(
@@ -329,8 +335,6 @@ def _written_out(
     if n * table.width * 8 > _MOST_SPARSE:
         n = _MOST_SPARSE // (8 * table.width)
     if n < min(len(table), 10 * LEAST_TUPLES):
-        raise InvalidInputError(
-            f"{group!r} needs dense rows: X.toarray(), or use column permutations of fewer columns"
-        )
+        raise DenseRowsError(repr(group))
     pick = np.sort(np.random.default_rng(0).permutation(len(table))[:n])
     return Table.of(table.rows[pick].toarray()), codes[pick]

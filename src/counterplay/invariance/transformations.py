@@ -23,7 +23,12 @@ from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
 from counterplay.core.validation import IntArray, array_fault, check_int, check_size
 from counterplay.errors import InvalidInputError
-from counterplay.invariance.errors import IdentityMissingError, NotAGroupError, ShapeError
+from counterplay.invariance.errors import (
+    DenseRowsError,
+    IdentityMissingError,
+    NotAGroupError,
+    ShapeError,
+)
 from counterplay.tables import Table
 
 MOST_NUMBERS = 1 << 27  # one GiB of float64: what all images of all points may hold
@@ -43,6 +48,8 @@ class TransformationSet(ABC):
     allows_missing: bool = False  # whether missing numbers (NaN) are moved like any other value
     allows_sparse: bool = False  # whether images of a sparse matrix are found without its zeros
     keeps_values: bool = False  # whether it only moves numbers to other places
+    uniform: bool = True  # whether random elements are drawn uniformly
+    approximate_form: bool = False  # whether it has a form that is nearly constant, without a group
     kind: str = ""  # what its points are ("image", "sequence", ...), where that is known
 
     @property
@@ -91,7 +98,7 @@ class TransformationSet(ABC):
 
     def sparse_images(self, X: csr_array) -> list[csr_array]:
         """All images of the rows of a sparse matrix, sparse."""
-        raise ShapeError(f"{self!r} cannot move sparse rows; pass X.toarray() if it fits in memory")
+        raise DenseRowsError(repr(self))
 
     def images(self, X: ArrayLike) -> tuple[NDArray[Any], IntArray]:
         """All image points, and which point each belongs to (sorted)."""
@@ -137,6 +144,15 @@ class TransformationSet(ABC):
         check_size(count * points.size, MOST_NUMBERS, "numbers in all images")
         picks = rng.integers(int(self.order), size=count)
         return np.stack([self._act(int(g), points) for g in picks])
+
+    def orbit_sample(
+        self, X: ArrayLike, n_images: int, random_state: RandomState = None
+    ) -> NDArray[Any]:
+        """Random members of the orbits, the same for all points of one; shape (n_images, n, ...).
+
+        Images of the canonical members under transformations that depend on the seed alone.
+        """
+        return self.sample(self.canonical(X), n_images, random_state)
 
     def validate(self, X: ArrayLike | None = None) -> None:
         """Raise if a transformation moves one of these points out of its orbit."""

@@ -81,12 +81,12 @@ class AreaSection:
     @property
     def holds(self) -> int:
         """How many verdicts hold."""
-        return sum(verdict.holds for result in self.results for verdict in result.verdicts)
+        return sum(bool(verdict.holds) for result in self.results for verdict in result.verdicts)
 
     @property
     def fails(self) -> int:
         """How many verdicts fail."""
-        return sum(not verdict.holds for result in self.results for verdict in result.verdicts)
+        return sum(v.holds is False for result in self.results for v in result.verdicts)
 
     @property
     def picture(self) -> PageFigure | None:

@@ -49,6 +49,8 @@ class ColumnCells:
         Ordered: encoded row of a missing value; None if nobody has one.
     encoded
         Encoded columns that vary with this one.
+    values
+        Ordered and movable: the raw number of every person, NaN if missing.
     """
 
     ordered: bool
@@ -59,6 +61,7 @@ class ColumnCells:
     at_option: FloatArray
     at_missing: FloatArray | None
     encoded: tuple[int, ...]
+    values: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -223,7 +226,7 @@ def _number_cells(probe: Probe, edges: Mapping[int, tuple[FloatArray, FloatArray
             cut_of[(j, t)] = (k, not probe.rising(j))
     own = np.where(np.isnan(probe.x), -1, np.searchsorted(cuts, probe.x, "right")).astype(np.int64)
     nothing = np.zeros((0, 0))
-    return ColumnCells(True, cuts, [], own, cut_of, nothing, probe.missing, probe.varying)
+    return ColumnCells(True, cuts, [], own, cut_of, nothing, probe.missing, probe.varying, probe.x)
 
 
 def fixed_cells(

@@ -10,7 +10,7 @@ Source: "Prices", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.columns import same_cells
+from counterplay.strategic.number_line import Lines, values_down, values_up
 from counterplay.tables.cells import is_missing
 
 MOST_GRID_VALUES = 256
@@ -139,43 +140,20 @@ class NumberBlock:
 
         ``x`` are present values of people, ``target`` lies above them.
         """
-        target = np.maximum(target, self.low)
-        if self.grid is not None:
-            place = np.searchsorted(self.grid, target, "left")
-            value = np.where(
-                place < self.grid.size, self.grid[np.minimum(place, self.grid.size - 1)], np.nan
-            )
-        elif self.step is not None:
-            count = np.ceil((target - x) / self.step)
-            value = x + count * self.step
-            value = np.where(value < target, x + (count + 1) * self.step, value)
-            lower = x + (count - 1) * self.step  # no tolerance: the rounded quotient may be one off
-            value = np.where(lower >= target, lower, value)
-        else:
-            value = target
-            for code in self.codes:
-                value = np.where(value == code, np.nextafter(value, np.inf), value)
-        fine = (value <= self.high) & ~self.absent(value)
-        return np.where(fine, value, np.nan)
+        x, target = np.broadcast_arrays(x, target)
+        return values_up(x.ravel(), target.ravel(), *self._line).reshape(x.shape)
 
     def reach_down(self, x: FloatArray, target: FloatArray) -> FloatArray:
         """Return the largest allowed value at or below each target, NaN if there is none."""
-        target = np.minimum(target, self.high)
-        if self.grid is not None:
-            place = np.searchsorted(self.grid, target, "right") - 1
-            value = np.where(place >= 0, self.grid[np.maximum(place, 0)], np.nan)
-        elif self.step is not None:
-            count = np.ceil((x - target) / self.step)
-            value = x - count * self.step
-            value = np.where(value > target, x - (count + 1) * self.step, value)
-            upper = x - (count - 1) * self.step
-            value = np.where(upper <= target, upper, value)
-        else:
-            value = target
-            for code in self.codes:
-                value = np.where(value == code, np.nextafter(value, -np.inf), value)
-        fine = (value >= self.low) & ~self.absent(value)
-        return np.where(fine, value, np.nan)
+        x, target = np.broadcast_arrays(x, target)
+        return values_down(x.ravel(), target.ravel(), *self._line).reshape(x.shape)
+
+    @property
+    def _line(self) -> tuple[float, float, float, FloatArray, FloatArray]:
+        """Bounds, step, grid and codes as compiled loops take them."""
+        step = np.nan if self.step is None or self.grid is not None else self.step
+        grid = np.zeros(0) if self.grid is None else self.grid
+        return self.low, self.high, step, grid, self._codes
 
     def fillings(self, most: int = MOST_GRID_VALUES) -> FloatArray:
         """Return values with which a missing entry may be filled (the ends if continuous)."""
@@ -206,6 +184,39 @@ class NumberBlock:
             self.hide,
             self.codes,
         )
+
+
+def side_by_side(blocks: Sequence[NumberBlock]) -> Lines:
+    """Return number blocks in flat arrays."""
+
+    def flat(parts: Sequence[FloatArray]) -> tuple[FloatArray, IntArray]:
+        ends = np.cumsum([0, *(part.size for part in parts)]).astype(np.int64)
+        return np.concatenate([np.zeros(0), *parts]), ends
+
+    def column(values: Iterable[float]) -> FloatArray:
+        return np.array(list(values), dtype=np.float64)
+
+    made = [block._line for block in blocks]
+    grid, grid_start = flat([line[3] for line in made])
+    seen, seen_start = flat([np.zeros(0) if b.seen is None else b.seen for b in blocks])
+    codes, codes_start = flat([line[4] for line in made])
+    return Lines(
+        low=column(line[0] for line in made),
+        high=column(line[1] for line in made),
+        step=column(line[2] for line in made),
+        up=column(b.up for b in blocks),
+        down=column(b.down for b in blocks),
+        unit=column(b.unit for b in blocks),
+        fill=column(b.fill for b in blocks),
+        hide=column(b.hide for b in blocks),
+        first=column(b.fill_start for b in blocks),
+        grid=grid,
+        grid_start=grid_start,
+        seen=seen,
+        seen_start=seen_start,
+        codes=codes,
+        codes_start=codes_start,
+    )
 
 
 @dataclass(frozen=True, eq=False)

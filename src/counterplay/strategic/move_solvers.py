@@ -145,7 +145,7 @@ class TreeSolver:
         for at in range(0, who.size, CHUNK):
             part = np.arange(at, min(at + CHUNK, who.size))
             people = who[part]
-            prices = price_cells(cells, asked.frame, people, power)
+            prices = price_cells(cells, people, power)
             own = cells.own[people]
             low, high, points = search_people(cells, prices, own, target, cap, power, nodes)
             moved = values_at(cells, prices, points, own)
@@ -164,7 +164,7 @@ class TreeSolver:
 
     def effort(self, who: IntArray, budget: float, nodes: int) -> IntArray:
         """Return the boxes that ``cheapest`` opens and the leaves it keeps, per person."""
-        prices = price_cells(self.cells, self.asked.frame, who, self.moves.power)
+        prices = price_cells(self.cells, who, self.moves.power)
         return measured_search(
             self.cells,
             prices,
@@ -195,7 +195,7 @@ class TreeSolver:
         changes = [no_changes(self.moves.touched) for _ in budgets]
         for at in range(0, n, CHUNK):
             people = np.arange(at, min(at + CHUNK, n))
-            prices = price_cells(cells, asked.frame, people, power)
+            prices = price_cells(cells, people, power)
             own = cells.own[people]
             low[people], high[people], points = best_scores(cells, prices, own, caps, power, nodes)
             for k in range(budgets.size):
@@ -274,7 +274,7 @@ class SearchSolver:
 def _verify(asked: Asked, goals: pd.DataFrame, reach: BoolArray) -> None:
     """Raise if the model rejects a destination: then its trees were read wrongly."""
     places = np.flatnonzero(reach)
-    said = asked.accepts(goals.iloc[places])
+    said = asked.accepts(goals if reach.all() else goals.iloc[places])
     if not said.all():
         row = goals.index[places[int(np.argmin(said))]]
         raise CounterplayError(

@@ -38,7 +38,7 @@ class Surrogate:
         """Return destinations that the imitation accepts, more and more clearly."""
         power = self.moves.power
         cap = (budget**2 if power == 2 else budget) * (1 + 1e-9)
-        prices = price_cells(self.cells, self.asked.frame, who, power)
+        prices = price_cells(self.cells, who, power)
         own, found = self.cells.own[who], []
         for margin in MARGINS:
             target = margin - self.cells.base
@@ -51,7 +51,7 @@ class Surrogate:
         """Return where the imitation scores best within each budget."""
         who, power = np.arange(len(self.asked.frame)), self.moves.power
         caps = (budgets**2 if power == 2 else budgets) * (1 + 1e-9)
-        prices = price_cells(self.cells, self.asked.frame, who, power)
+        prices = price_cells(self.cells, who, power)
         own = self.cells.own
         _, _, points = best_scores(self.cells, prices, own, caps, power, NODES)
         return [values_at(self.cells, prices, points[:, k], own) for k in range(budgets.size)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -29,12 +29,46 @@ from counterplay.strategic.column_cells import (
 )
 from counterplay.strategic.fold import ENCODERS, MONOTONE, Asked, OpenModel, known_step
 from counterplay.strategic.links import JointBlock, differs
-from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
+from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock, side_by_side
 from counterplay.strategic.moves import Moves
+from counterplay.strategic.number_line import Lines
 from counterplay.strategic.tree_boxes import Forest
 from counterplay.strategic.tree_readers import read_ensemble
 from counterplay.strategic.tree_readers.tree import Reading, Tree, exact_start, sum_of_leaves
 from counterplay.tables.cells import is_missing
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The blocks that are moved along a line, side by side."""
+
+    block: IntArray
+    lines: Lines
+    values: FloatArray  # (people, numbers) raw values, NaN if missing
+    bottom: FloatArray  # least value of every cell of the ensemble; -inf, inf of other blocks
+    top: FloatArray  # largest value
+
+    @classmethod
+    def of(cls, made: Sequence[Made], people: int) -> Numbers:
+        """Return the numbers among the blocks of an ensemble."""
+        block, values, bottom, top = [], [], [np.zeros(0)], [np.zeros(0)]
+        for g, (_, priced, cells) in enumerate(made):
+            edges = np.zeros(cells.size - 1)
+            if isinstance(priced, NumberBlock) and isinstance(cells, ColumnCells):
+                assert cells.values is not None
+                edges = cells.cuts
+                block.append(g)
+                values.append(cells.values)
+            bottom.append(np.concatenate(([-np.inf], edges)))
+            top.append(np.concatenate((np.nextafter(edges, -np.inf), [np.inf])))
+        priced_blocks = [cast(NumberBlock, made[g][1]) for g in block]
+        return cls(
+            np.array(block, dtype=np.int64),
+            side_by_side(priced_blocks),
+            np.column_stack(values) if values else np.zeros((people, 0)),
+            np.concatenate(bottom),
+            np.concatenate(top),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +82,7 @@ class Cells:
     columns: list[Any]
     own: IntArray  # (people, blocks) own cell or option; -1 if missing in an ordered block
     base: float
+    numbers: Numbers
 
     @property
     def ordered(self) -> BoolArray:
@@ -132,6 +167,9 @@ class JointCells:
         return {name: (np.array(p, dtype=np.int64), v) for name, (p, v) in found.items()}
 
 
+Made = tuple[Any, "Block | JointCells | None", "ColumnCells | JointCells"]  # name, prices, cells
+
+
 def build_cells(
     asked: Asked, opened: OpenModel, moves: Moves, budget: float = np.inf
 ) -> Cells | None:
@@ -159,19 +197,20 @@ def build_cells(
         if made
         else np.zeros((len(encoded), 0), np.int64),
         sign * base,
+        Numbers.of(made, len(encoded)),
     )
 
 
 def _blocks(
     encoder: Encoder, moves: Moves, trees: Sequence[Tree], encoded: FloatArray, budget: float
-) -> list[tuple[Any, Block | JointCells | None, ColumnCells | JointCells]]:
+) -> list[Made]:
     """Return name, prices and cells of every block: columns that move, links, the fixed rest."""
     used = _splits(trees)
     wanted: list[tuple[Any, Block | None]] = [*moves.alone.items()]
     for joint in moves.joint:
         wanted += [(name, joint.movers.get(name)) for name in joint.columns]
     cells = _columns(encoder, wanted, used)
-    made: list[tuple[Any, Block | JointCells | None, ColumnCells | JointCells]] = [
+    made: list[Made] = [
         (name, block, one) for (name, block), one in zip(moves.alone.items(), cells)
     ]
     at = len(made)

@@ -42,6 +42,7 @@ from counterplay.strategic.tree_leaves import (
 )
 
 FAR = 1e300  # instead of no cap
+PART = 32  # people per compiled call: between two of them a run can be stopped
 
 
 def search_people(
@@ -92,12 +93,13 @@ def measured_search(
     n, cap = own.shape[0], min(cap, FAR)
     lower, upper = np.zeros(n), np.full(n, np.inf)
     points, effort = own.copy(), np.zeros((n, 2), dtype=np.int64)
-    for i in range(n):
-        start = _start(cells, prices, own, i, cap, power)
-        lower[i], upper[i], effort[i, 0] = _cheapest(
-            cells.forest, start, target, cap, nodes, points[i]
-        )
-        effort[i, 1] = start.leaves.value.size
+    for at in range(0, n, PART):
+        part = slice(at, at + PART)
+        _cheapest_of_all(
+            cells.forest, prices.price[part], prices.missing[part], own[part],
+            bool(np.isinf(power)), target, cap, nodes, lower[part], upper[part], points[part],
+            effort[part],
+        )  # fmt: skip
     return lower, upper, points, effort
 
 
@@ -111,19 +113,13 @@ def best_scores(
     n, order = own.shape[0], np.argsort(-caps, kind="stable")
     found, bound = np.zeros((n, caps.size)), np.zeros((n, caps.size))
     points = np.repeat(own[:, None, :], caps.size, axis=1)
-    for i in range(n):
-        start = _start(cells, prices, own, i, min(float(caps[order[0]]), FAR), power)
-        done = None  # the last search: its point also serves smaller caps that can pay for it
-        for k in order:
-            if done is not None and done[1] <= caps[k] and done[0] == bound[i, done[2]]:
-                found[i, k], bound[i, k], points[i, k] = done[0], done[0], points[i, done[2]]
-                continue
-            cap = min(float(caps[k]), FAR)
-            score, high, price = _best(cells.forest, start, cap, nodes, points[i, k])
-            if done is not None:
-                high = min(high, bound[i, done[2]])  # more money never buys less
-            found[i, k], bound[i, k] = score, max(high, score)
-            done = (score, price, k)
+    for at in range(0, n, PART):
+        part = slice(at, at + PART)
+        _best_of_all(
+            cells.forest, prices.price[part], prices.missing[part], own[part],
+            bool(np.isinf(power)), np.minimum(caps, FAR), order, nodes, found[part], bound[part],
+            points[part],
+        )  # fmt: skip
     return found, bound, points
 
 
@@ -184,18 +180,70 @@ class _Start(NamedTuple):
     leaves: Leaves
 
 
-def _start(cells: Cells, prices: CellPrices, own: IntArray, i: int, cap: float,
-           power: float) -> _Start:  # fmt: skip
-    """Return person i, all that she can have within the cap, and the leaves there."""
-    forest = cells.forest
-    largest = bool(np.isinf(power))
-    person = person_of(forest, prices.price[i], prices.missing[i], own[i], largest)
+@numba.njit(cache=True, nogil=True)
+def _start(
+    forest: Forest, price: FloatArray, hole: FloatArray, own: IntArray, largest: bool, cap: float
+) -> _Start:
+    """Return a person, all that she can have within the cap, and the leaves there."""
+    person = person_of(forest, price, hole, own, largest)
     blocks = forest.ordered.size
-    root = _boxes(1, blocks, 1 if forest.ordered.all() else person.price.size, 1)
+    root = _boxes(1, blocks, 1 if forest.ordered.all() else price.size, 1)
     box, cheapest, z = _box(root, 0), np.zeros(blocks), np.zeros(blocks, np.int64)
     whole_box(forest, person, cap, box)
     cheapest_point(forest, person, box, cheapest, z)
     return _Start(person, root, affordable_leaves(forest, person, box, cheapest, cap))
+
+
+@numba.njit(cache=True, nogil=True)
+def _cheapest_of_all(
+    forest: Forest,
+    price: FloatArray,
+    hole: FloatArray,
+    own: IntArray,
+    largest: bool,
+    target: float,
+    cap: float,
+    nodes: int,
+    lower: FloatArray,
+    upper: FloatArray,
+    points: IntArray,
+    effort: IntArray,
+) -> None:
+    """Search for one person after the other."""
+    for i in range(own.shape[0]):
+        start = _start(forest, price[i], hole[i], own[i], largest, cap)
+        lower[i], upper[i], effort[i, 0] = _cheapest(forest, start, target, cap, nodes, points[i])
+        effort[i, 1] = start.leaves.value.size
+
+
+@numba.njit(cache=True, nogil=True)
+def _best_of_all(
+    forest: Forest,
+    price: FloatArray,
+    hole: FloatArray,
+    own: IntArray,
+    largest: bool,
+    caps: FloatArray,
+    order: IntArray,
+    nodes: int,
+    found: FloatArray,
+    bound: FloatArray,
+    points: IntArray,
+) -> None:
+    """Search for one person after the other, the largest cap first."""
+    for i in range(own.shape[0]):
+        start = _start(forest, price[i], hole[i], own[i], largest, caps[order[0]])
+        last, paid = -1, np.inf  # the last search: its point also serves caps that can pay for it
+        for k in order:
+            if last >= 0 and paid <= caps[k] and found[i, last] == bound[i, last]:
+                found[i, k], bound[i, k] = found[i, last], bound[i, last]
+                points[i, k] = points[i, last]
+                continue
+            score, high, price_of_point = _best(forest, start, caps[k], nodes, points[i, k])
+            if last >= 0:
+                high = min(high, bound[i, last])  # more money never buys less
+            found[i, k], bound[i, k] = score, max(high, score)
+            last, paid = k, price_of_point
 
 
 @numba.njit(cache=True, nogil=True)

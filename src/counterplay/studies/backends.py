@@ -5,14 +5,12 @@ A backend is a generator: tasks in, outcomes out, in the order in which they fin
 
 from __future__ import annotations
 
-import importlib
-import socket
 from collections.abc import Generator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from counterplay.errors import CounterplayError, InvalidInputError, MissingDependencyError
+from counterplay.core.clusters import connected
+from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.studies.execute import Failure, Outcome, Task, execute
-from counterplay.studies.threads import THREAD_VARIABLES
 
 Backend: TypeAlias = Literal["joblib", "ray"]
 
@@ -58,15 +56,7 @@ def _on_joblib(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
 
 
 def _on_ray(tasks: Sequence[Task], jobs: int, address: str | None) -> Generator[Outcome]:
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError:
-        raise MissingDependencyError.for_extra("ray", "ray") from None
-
-    started = not ray.is_initialized()
-    if started:
-        _connect(ray, jobs, address)
-    try:
+    with connected(address, jobs) as ray:
         remote = ray.remote(num_cpus=1, max_retries=2)(execute)
         at_once = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         waiting = list(reversed(tasks))
@@ -77,37 +67,6 @@ def _on_ray(tasks: Sequence[Task], jobs: int, address: str | None) -> Generator[
                 running[remote.remote(task)] = task
             for reference in ray.wait(list(running), num_returns=1)[0]:
                 yield _ray_answer(ray, reference, running.pop(reference))
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _connect(ray: Any, jobs: int, address: str | None) -> None:
-    options: dict[str, Any] = {
-        "runtime_env": {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")},
-        "log_to_driver": False,
-        "logging_level": "ERROR",
-    }
-    if address is None:
-        options |= {"num_cpus": jobs, "include_dashboard": False}
-    else:
-        _check_reachable(address)
-    try:
-        ray.init(address=address, **options)
-    except (ConnectionError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInputError(f"no Ray cluster answers at {address!r}: {reason}") from error
-
-
-def _check_reachable(address: str) -> None:
-    """Knock at ``[ray://]HOST:PORT`` first: Ray itself would wait for many minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdigit()):
-        return  # "auto" and the like
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
-        raise InvalidInputError(f"no Ray cluster answers at {address!r}: {error}") from error
 
 
 def _ray_answer(ray: Any, reference: Any, task: Task) -> Outcome:

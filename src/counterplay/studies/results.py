@@ -48,8 +48,8 @@ class StudyResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every verdict holds."""
-        return all(verdict.holds for verdict in self.verdicts)
+        """Whether no verdict fails."""
+        return all(verdict.holds is not False for verdict in self.verdicts)
 
     @property
     def command(self) -> str:

@@ -32,8 +32,8 @@ class Verdict:
     """The measured number, with its interval where it was simulated."""
     expected: str
     """What theory says, such as ``"<= 3034.9"``."""
-    holds: bool
-    """Whether the measurement agrees with theory."""
+    holds: bool | None
+    """Whether the measurement agrees with theory; None if nothing was promised about it."""
 
 
 @dataclass(frozen=True)

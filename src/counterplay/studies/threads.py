@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 
+from counterplay.core.clusters import THREAD_VARIABLES
 from counterplay.core.threads import one_thread
 
 __all__ = ["THREAD_VARIABLES", "limit_new_libraries", "one_thread"]
-
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 
 
 def limit_new_libraries() -> None:

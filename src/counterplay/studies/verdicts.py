@@ -36,6 +36,17 @@ def at_least(
     return Verdict(claim, statement, shown, f">= {bound:.4g}", bool(measured >= bound - slack))
 
 
+def seen(claim: str, statement: str, measured: str) -> Verdict:
+    """A number that is looked at beside a claim, and about which nothing is promised.
+
+    Examples
+    --------
+    >>> seen("26.11", "Coin tossers.", "12 of 40 certified").holds is None
+    True
+    """
+    return Verdict(claim, statement, measured, "no promise", None)
+
+
 def equals(
     claim: str,
     statement: str,

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import importlib
 import json
+import logging
 import os
 import signal
 import threading
@@ -144,7 +145,7 @@ def serve(
         server = _Server(config)
         secret = _login(store) if settings.loopback else None
         with asyncio.Runner(loop_factory=_loop()) as runner:
-            runner.run(_run(server, settings, ready_file, announce, secret))
+            runner.run(_run(server, store, ready_file, announce, secret))
     finally:
         store.close()
 
@@ -181,7 +182,7 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(
     server: uvicorn.Server,
-    settings: Settings,
+    store: Store,
     ready_file: Path | None,
     announce: Callable[[dict[str, Any]], None] | None,
     secret: str | None,
@@ -191,12 +192,23 @@ async def _run(
     while not server.started and not task.done():
         await asyncio.sleep(0.01)
     if server.started:
-        told = _ready(server, settings, secret)
+        told = _ready(server, store.settings, secret)
         if ready_file is not None:
             write_atomic(ready_file, json.dumps(told))
         if announce is not None:
             announce(told)
+        threading.Thread(target=recall, args=(store,), daemon=True).start()
     await task
+
+
+def recall(store: Store) -> None:
+    """Fold the shared logs of open studies again: nobody should wait for it after a restart."""
+    for study in store.studies():
+        if study.state == "open" and study.kind in ("campaign", "guard"):
+            try:
+                store.fold_now(store.stream_of(study))
+            except Exception:  # whatever it is, the first page of the study will say it
+                logging.getLogger("counterplay.studio").exception("a log was not folded")
 
 
 def _ready(server: uvicorn.Server, settings: Settings, secret: str | None) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Settings:
         Most bytes of memory of one job.
     job_seconds:
         Most seconds of one job.
+    ray:
+        Address of a Ray cluster to which workers send the batches of an audit.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Settings:
     lease: float = 60.0
     job_memory: int = 4 * 2**30
     job_seconds: float = 3600.0
+    ray: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", Path(self.data))

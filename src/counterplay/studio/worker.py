@@ -151,10 +151,12 @@ def _limit(settings: Settings) -> None:
         import resource
     except ImportError:  # pragma: no cover
         return  # Windows has no such limits
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # what Ray shares between processes is mapped, but not the job's own
+    what = resource.RLIMIT_AS if settings.ray is None else resource.RLIMIT_DATA
+    soft, hard = resource.getrlimit(what)
     most = settings.job_memory if hard == resource.RLIM_INFINITY else min(settings.job_memory, hard)
     if soft == resource.RLIM_INFINITY or soft > most:
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        resource.setrlimit(what, (most, hard))
 
 
 def _end_with(parent: int) -> None:

@@ -17,7 +17,7 @@ from counterplay.elicitation.lab import Population
 from counterplay.errors import AssumptionWarning
 from counterplay.studies.elicitation.recorded import panel_of
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.studies.verdicts import at_least
+from counterplay.studies.verdicts import at_least, seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,12 +159,26 @@ def _gain(texts: Sequence[str]) -> tuple[float, tuple[float, float]]:
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for (panel, h), rows in frame.groupby(["panel", "reveal"], sort=False):
-        gain, (low, high) = _gain(rows.gains_pooled)
-        shown = f"{gain:.3f} [{low:.3f}, {high:.3f}] over {int(rows.people.sum())} people; low end"
+        known = f"{panel}, after {h} own choices"
+        gains = {other: _gain(rows[f"gains_{other}"]) for other in ("pooled", "ridge")}
+        shown = {other: f"{gain:.3f} [{low:.3f}, {high:.3f}]"
+                 for other, (gain, (low, high)) in gains.items()}  # fmt: skip
         if h:
-            told = f"{panel}, after {h} own choices: the gain in log loss over a pooled logit"
-            verdicts.append(at_least("26.24", told, low, 0.0, what=shown))
+            told = f"{known}: the gain in log loss over a pooled logit"
+            what = f"{shown['pooled']} over {int(rows.people.sum())} people; low end"
+            verdicts.append(at_least("26.24", told, gains["pooled"][1][0], 0.0, what=what))
+            told = f"{known}: the gain in log loss over a pooled logit with a tuned ridge"
+            verdicts.append(seen("26.24", told, shown["ridge"]))
+        told = f"{known}: log loss / share right"
+        means = [f"{NAMES[method]} {_mean(rows, 'log_loss', method):.3f} / "
+                 f"{_mean(rows, 'accuracy', method):.3f}" for method in METHODS]  # fmt: skip
+        verdicts.append(seen("26.24", told, ", ".join(means)))
     return verdicts
+
+
+def _mean(rows: pd.DataFrame, what: str, method: str) -> float:
+    """Mean over all predicted choices of all splits."""
+    return float(np.average(rows[f"{what}_{method}"], weights=rows.choices))
 
 
 def _curves(frame: pd.DataFrame) -> Figure:
@@ -178,7 +192,7 @@ def _curves(frame: pd.DataFrame) -> Figure:
         rows = frame[frame.panel == name]
         for i, method in enumerate(METHODS):
             means = rows.groupby("reveal").apply(
-                lambda g, m=method: np.average(g[f"log_loss_{m}"], weights=g.choices),
+                lambda g, m=method: _mean(g, "log_loss", m),
                 include_groups=False,
             )
             ax.plot(means.index, means, "o-", color=PALETTE[i], label=NAMES[method], ms=4)

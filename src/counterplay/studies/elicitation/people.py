@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
-from counterplay.elicitation import AtMost, NoisyUser, ReliableElicitor, answered_by
+from counterplay.elicitation import AtMost, NoisyUser, ReliableElicitor, Unknown, answered_by
 from counterplay.studies.elicitation.triangle import region
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
-from counterplay.studies.verdicts import at_least, at_most
+from counterplay.studies.verdicts import at_least, at_most, seen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,41 +26,64 @@ KINDS: dict[str, dict[str, Any]] = {
     "tired .1": {"lapse": 0.1, "fatigue": 0.004},
     "coin": {"flip_prob": 0.5},
 }
+ASSUMED: dict[str, AtMost | Unknown] = {
+    "10 %": AtMost(0.1),
+    "10 %, largest sums": AtMost(0.1, running=True),
+    "20 %, largest sums": AtMost(0.2, running=True),
+    "10 %, jnd .03": AtMost(0.1, jnd=0.03),
+    "unknown": Unknown(),
+}
+LAST, LARGEST = tuple(ASSUMED)[:2]
+TASTES = 12 * np.array([0.4, 0.3, 0.2, 0.1])
+"""Of the people of a population; a wrong prior has them the other way round."""
 
 
 def _grid(scale: Scale) -> Sequence[Params]:
     quick = scale == "quick"
-    people, others = (2, 1) if quick else (100, 60)
-    size: Params = {"k": 3, "items": 60} if quick else {"k": 4, "items": 300}
+    usual: dict[str, Any] = {"stop": "reliable", "show": 2, "assumed": LAST, "prior": "none"}
+    usual |= {"most": 60, **({"k": 3, "items": 60} if quick else {"k": 4, "items": 300})}
 
-    def cells(
-        kinds: Sequence[str], n: int, stop: str = "reliable", show: int = 2, running: bool = False,
-        bound: float = 0.1,
-    ) -> list[Params]:  # fmt: skip
-        how: Params = {"stop": stop, "show": show, "running": running, "bound": bound}
-        return [{**size, "kind": kind, **how, "person": i} for kind in kinds for i in range(n)]
+    def cells(kinds: Sequence[str], people: int, few: int = 1, **how: Any) -> list[Params]:
+        n = few if quick else people
+        return [{**usual, **how, "kind": kind, "person": i} for kind in kinds for i in range(n)]
 
     flips = [f"flip {flip:g}" for flip in FLIPS]
-    grid = cells(flips, people) + cells(flips, others, "credible") + cells(flips, others, "exact")
-    grid += cells(list(KINDS), others) + cells([flips[0], flips[2]], others, show=3)
-    grid += cells(flips, people, running=True) + cells(["coin"], others, running=True)
-    return grid + cells([flips[3]], 1 if quick else 40, running=True, bound=0.2)
+    some = [flips[0], flips[2]]
+    grid = cells(flips, 100, 2) + cells(flips, 100, 2, assumed=LARGEST)
+    grid += cells(flips, 60, stop="credible") + cells(flips, 60, stop="exact")
+    grid += cells(list(KINDS)[:-1], 60)
+    for assumed in (LAST, LARGEST):
+        grid += cells(["coin"], 40, assumed=assumed, most=40)
+    grid += cells(some, 60, show=3) + cells(some, 30, 0, show=4)
+    grid += cells([flips[3]], 40, assumed="20 %, largest sums", most=80)
+    grid += cells(["logit .01"], 40, 0, assumed="10 %, jnd .03")
+    grid += cells(some, 10, 0, assumed="unknown")
+    grid += cells(some, 30, 0, k=3) + cells(some, 15, 0, k=5)
+    for prior in ("flat", "right", "wrong"):
+        grid += cells(some, 60, 0, prior=prior)
+    return grid
 
 
 def _cell(params: Params, seed: int) -> Record:
     """One questionnaire; a person has the same taste, items and luck in all of her cells."""
     person, k = int(params["person"] or 0), int(params["k"] or 0)
-    kind, bound = str(params["kind"]), float(params["bound"] or 0.1)
+    kind, prior = str(params["kind"]), str(params["prior"])
     rng = np.random.default_rng([26, person])
-    values, w = rng.random((int(params["items"] or 0), k)), rng.dirichlet(np.ones(k))
-    noise = KINDS.get(kind) or {"flip_prob": float(kind.split()[1])}
+    values = rng.random((int(params["items"] or 0), k))
+    w = rng.dirichlet(np.ones(k) if prior == "none" else TASTES)
+    noise = dict(KINDS.get(kind) or {"flip_prob": float(kind.split()[1])})
+    size = float(np.linalg.norm(w))  # temperatures are meant for weights that sum to 1
+    if "bradley_terry_temperature" in noise:
+        noise["bradley_terry_temperature"] /= size
     luck = np.random.default_rng([27, person])
-    user = NoisyUser(w / np.linalg.norm(w), 0.0, random_state=luck, **noise)
+    user = NoisyUser(w / size, 0.0, random_state=luck, **noise)
+    known = {"right": TASTES, "wrong": TASTES[::-1]}.get(prior)
     session = ReliableElicitor(
         values, target_regret=TARGET, confidence=1 - ALPHA, check_every=0,
-        errors=AtMost(bound, running=bool(params["running"])),
+        errors=ASSUMED[str(params["assumed"])],
+        prior=None if known is None else rng.dirichlet(known, size=3000),
         stop=str(params["stop"]),  # type: ignore[arg-type]  # one of the three
-        show=int(params["show"] or 2), max_questions=60 if bound <= 0.1 else 80,
+        show=int(params["show"] or 2), max_questions=int(params["most"] or 0),
         random_state=person,
     )  # fmt: skip
     result = answered_by(session, user)
@@ -77,63 +100,92 @@ def _cell(params: Params, seed: int) -> Record:
     }
 
 
-def _main(frame: pd.DataFrame, *, running: bool = False) -> pd.DataFrame:
-    """Pairs under AtMost(0.1) for people who flip answers."""
-    plain = frame[(frame["show"] == 2) & (frame.bound == 0.1)]
-    plain = plain[(plain.running.astype(bool) == running) & plain.kind.str.startswith("flip")]
-    return plain.assign(flip=plain.kind.str.split().str[1].astype(float))
+def _of(frame: pd.DataFrame, **how: Any) -> pd.DataFrame:
+    """The cells of one kind; reliable pairs under AtMost(0.1) without a prior unless it is said."""
+    usual = {"stop": "reliable", "show": 2, "assumed": LAST, "prior": "none"}
+    usual["k"] = 4 if (frame.k == 4).any() else 3
+    for name, value in (usual | how).items():
+        frame = frame[frame[name] == value]
+    return frame
 
 
 def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
-    verdicts = []
-    for running, rule in ((False, "last sums"), (True, "largest sums")):
-        found = _main(frame, running=running)
+    found = []
+    for assumed, rule in ((LAST, "last sums"), (LARGEST, "largest sums")):
         for flip in FLIPS:
-            part = found[(found.stop == "reliable") & (found.flip == flip)]
+            part = _of(frame, assumed=assumed, kind=f"flip {flip:g}")
             limit = ALPHA if flip <= 0.1 else 0.08
             what = f"{int(part.false.sum())} of {len(part)} false; share"
             told = f"False certificates at {100 * flip:g} % flips under AtMost(0.1), {rule}"
-            verdicts.append(at_most("26.05", told, float(part.false.mean()), limit, what=what))
-    if len(part) >= 100:
-        verdicts += _questions(frame, found)
-    return verdicts
+            found.append(at_most("26.05", told, float(part.false.mean()), limit, what=what))
+    return found + (_questions(frame) if len(part) >= 100 else [])
 
 
-def _questions(frame: pd.DataFrame, running: pd.DataFrame) -> list[Verdict]:
-    """Medians and shares of certified people with the largest sums, as they were set in advance."""
+def _questions(frame: pd.DataFrame) -> list[Verdict]:
+    """Medians and shares of certified people, as they were set in advance; then what has no bar."""
     found = []
-    for flip, most in zip(FLIPS, (16, 19, 21, 27)):
-        part = running[running.flip == flip]
-        told = f"Median questions at {100 * flip:g} % flips, largest sums"
-        found.append(at_most("26.06", told, float(part.questions.median()), most))
-        told = f"Certified within 60 questions at {100 * flip:g} % flips, largest sums"
-        found.append(at_least("26.05", told, float(part.certified.mean()), 0.95))
+    for assumed, rule in ((LARGEST, "largest sums"), (LAST, "last sums")):
+        for flip, most in zip(FLIPS, (16, 19, 21, 27)):
+            part = _of(frame, assumed=assumed, kind=f"flip {flip:g}")
+            told = f"Median questions at {100 * flip:g} % flips, {rule}"
+            found.append(at_most("26.06", told, float(part.questions.median()), most))
+            told = f"Certified within 60 questions at {100 * flip:g} % flips, {rule}"
+            found.append(at_least("26.05", told, float(part.certified.mean()), 0.95))
     for kind, most in (("flip 0", 14), ("flip 0.1", 18)):
-        part = frame[(frame["show"] == 3) & (frame.kind == kind)]
+        part = _of(frame, show=3, kind=kind)
         told = f"Median questions, best of three, {kind}"
         found.append(at_most("26.06", told, float(part.questions.median()), most))
-    part = frame[frame.bound == 0.2]
+    part = _of(frame, assumed="20 %, largest sums")
     told = "Median questions at 20 % flips under AtMost(0.2), at most 80"
     found.append(at_most("26.05", told, float(part.questions.median()), 45))
     told = "False certificates at 20 % flips under AtMost(0.2)"
     found.append(at_most("26.05", told, float(part.false.mean()), ALPHA))
-    plain = frame[(frame["show"] == 2) & ~frame.running.astype(bool) & (frame.stop == "reliable")]
     for kind, most in zip(KINDS, (20, 20, 22, 20)):
-        part = plain[plain.kind == kind]
+        part = _of(frame, kind=kind)
         told = f"{kind}: median questions"
         found.append(at_most("26.07", told, float(part.questions.median()), most))
         told = f"{kind}: false certificates of {len(part)}"
         found.append(at_most("26.07", told, float(part.false.sum()), 3))
-    return found
+    return found + [_seen(claim, told, _of(frame, **how)) for claim, told, how in _SEEN]
+
+
+_SEEN: list[tuple[str, str, dict[str, Any]]] = [
+    ("26.11", f"Coin tossers under AtMost(0.1), 40 questions, {rule}",
+     {"kind": "coin", "assumed": assumed})
+    for assumed, rule in ((LAST, "last sums"), (LARGEST, "largest sums"))
+] + [
+    ("26.06", f"{told}, {kind}", {"kind": kind, **how})
+    for told, how in (
+        ("Best of four", {"show": 4}), ("Three attributes", {"k": 3}),
+        ("Five attributes", {"k": 5}), ("Nothing assumed about the share", {"assumed": "unknown"}),
+        ("People of a population, flat prior", {"prior": "flat"}),
+        ("The same people, their population as the prior", {"prior": "right"}),
+        ("The same people, another population as the prior", {"prior": "wrong"}),
+    )
+    for kind in ("flip 0", "flip 0.1")
+] + [("26.07", "logit .01, just noticeable difference .03",
+      {"kind": "logit .01", "assumed": "10 %, jnd .03"})]  # fmt: skip
+"""What is looked at without a promise."""
+
+
+def _seen(claim: str, told: str, part: pd.DataFrame) -> Verdict:
+    asked, n = part.questions, len(part)
+    low, high = asked.quantile([0.1, 0.9])
+    shown = (
+        f"{asked.median():g} questions ({low:.3g} to {high:.3g}), {int(part.certified.sum())} of "
+        f"{n} certified, {int(part.false.sum())} false"
+    )
+    return seen(claim, told, shown)
 
 
 def _false(frame: pd.DataFrame) -> Figure:
     """False certificates (left) and questions with their 10 to 90 % band (right) against the share
     of flipped answers, for the three stops. The dashed line is the stated error probability."""
-    found = _main(frame)
     figure, (left, right) = panels(2, width=4.0, height=3.4)
     for i, stop in enumerate(("reliable", "credible", "exact")):
-        groups = found[found.stop == stop].groupby("flip")
+        found = _of(frame, stop=stop)
+        found = found[found.kind.str.startswith("flip")]
+        groups = found.groupby(found.kind.str.split().str[1].astype(float))
         left.plot(groups.false.mean(), "o-", color=PALETTE[i], label=stop)
         questions = groups.questions
         right.plot(questions.median(), "o-", color=PALETTE[i], label=stop)
@@ -156,7 +208,7 @@ PEOPLE = Study(
         "People flip answers, tick the first option, tire or toss coins. How often is a "
         "certificate false, and how many questions does it cost that it is not?"
     ),
-    claims=("26.05", "26.06", "26.07"),
+    claims=("26.05", "26.06", "26.07", "26.11"),
     grid=_grid,
     cell=_cell,
     verdicts=_verdicts,

@@ -28,7 +28,7 @@ AREA = Area(
     ),
     harm=(
         "Training on flipped, turned or shuffled copies is a habit, and sometimes the labels do "
-        "not survive it: word columns rolled raise the error of a spam filter from 10 to 25 %, and "
+        "not survive it: word columns rolled raise the error of a spam filter from 7 to 11 %, and "
         "nothing warns."
     ),
     remedy=(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WAYS = ("plain", "augment", "canonical", "kernel", "kernel, no symmetry")
+SHOWN = ("plain", "vote", "augment", "augment+vote", "canonical", "smallest", "features", "kernel",
+         "features, no symmetry", "kernel, no symmetry", "kernel, augmented")  # fmt: skip
 SETTING = "digits upright, quarter turns, forest"
 
 
@@ -47,10 +49,14 @@ def future_cell(params: Params, seed: int) -> Record:
             out[f"{name}, {kind}"] = 1 - float(model.score(asked, one.y_test))
     for share in map(float, str(params["shares"]).split()):
         advice = symmetry_advisor(one.model, one.X, one.y, one.group, future=share, check=False,
-                                  candidates=list(WAYS), n_boot=50, random_state=seed)  # fmt: skip
+                                  candidates=list(SHOWN), random_state=seed)  # fmt: skip
         natural, moved = (1 - advice.model.score(X, one.y_test) for X in (one.X_test, turned))
         out[f"advisor {share:g}"] = float((1 - share) * natural + share * moved)
         out[f"choice {share:g}"] = advice.recommendation
+        tried = advice.to_frame().set_index("candidate")["error"]
+        out |= {f"{name} {share:g}": float(tried[name]) for name in SHOWN}
+        out |= {f"low {share:g}": advice.error_low, f"high {share:g}": advice.error_high,
+                f"error {share:g}": advice.error}  # fmt: skip
     return out
 
 
@@ -116,6 +122,31 @@ def future_figure(frame: pd.DataFrame) -> Figure:
     return figure
 
 
+def candidates_figure(frame: pd.DataFrame) -> Figure:
+    """Cross-validated errors of all candidates on upright digits and on digits that will come
+    turned (hollow: without the symmetry), and the error of the advisor's choice
+    with its corrected interval (green). Means over random training sets.
+    """
+    from counterplay.invariance.advisor_families import SYMMETRIC
+
+    figure, axes = panels(2, width=4.6, height=4.4)
+    for ax, share, title in zip(axes, ("0", "1"), ("natural rows", "turned rows")):
+        for place, name in enumerate(SHOWN):
+            known = name in SYMMETRIC
+            ax.plot(frame[f"{name} {share}"].mean(), place, "o",
+                    color=PALETTE[0] if known else PALETTE[1],
+                    mfc=PALETTE[0] if known else "white")  # fmt: skip
+        low, error, high = (float(frame[f"{word} {share}"].mean())
+                            for word in ("low", "error", "high"))  # fmt: skip
+        ax.plot([low, high], [len(SHOWN)] * 2, color=PALETTE[2], lw=3)
+        ax.plot(error, len(SHOWN), "d", color=PALETTE[2])
+        ax.set_yticks(np.arange(len(SHOWN) + 1), [*SHOWN, "the advisor"], fontsize=8)
+        ax.invert_yaxis()
+        ax.set(xlabel="cross-validated error", xlim=(0, None))
+        ax.set_title(title, fontsize=10)
+    return figure
+
+
 FUTURE = Study(
     name="symmetry-future",
     title="Which rows will come",
@@ -124,6 +155,6 @@ FUTURE = Study(
     grid=future_grid,
     cell=future_cell,
     verdicts=future_verdicts,
-    figures={"symmetry-future": future_figure},
-    version=1,
+    figures={"symmetry-future": future_figure, "candidates": candidates_figure},
+    version=2,
 )

@@ -1,6 +1,7 @@
 """Real data with a symmetry that may or may not be one: rows, labels, group, model, future.
 
-Negative controls: word columns of mails rolled, mirrored digits, forecasters exchanged.
+Negative controls: word columns of mails rolled, mirrored digits, forecasters exchanged. Pictures
+other than digits are at half their resolution; forests have 40 trees.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SETTINGS: dict[str, tuple[str, str, int, str]] = {  # data, model, training rows
     "MNIST, mirror, LR": ("MNIST mirror", "LR", 500, "natural"),
     "MNIST, 1-pixel jitter, LR": ("MNIST jitter", "LR", 500, "natural"),
     "EMNIST A-L, quarter turns, LR": ("EMNIST", "LR", 600, "transformed"),
+    "Fashion, mirror, forest": ("Fashion", "forest", 500, "natural"),
     "CIFAR grey, mirror, forest": ("CIFAR", "forest", 800, "natural"),
     "FluSight: 6 models exchanged, forest": ("FluSight", "forest", 500, "natural"),
 }
@@ -37,7 +39,16 @@ BUNDLED = tuple(SETTINGS)[:5]
 
 def available() -> tuple[str, ...]:
     """Settings whose data are here: those of scikit-learn, and a local folder if there is one."""
-    return tuple(SETTINGS) if os.environ.get("COUNTERPLAY_DATA") else BUNDLED
+    if not os.environ.get("COUNTERPLAY_DATA"):
+        return BUNDLED
+    return tuple(name for name in SETTINGS if has_fashion() or not name.startswith("Fashion"))
+
+
+def has_fashion() -> bool:
+    """Whether Fashion-MNIST is in the local folder: it is the one that often is not."""
+    from counterplay import datasets
+
+    return any(d.name == "fashion_mnist" and d.available for d in datasets.list_datasets())
 
 
 @dataclass(frozen=True)
@@ -113,17 +124,24 @@ def _data(name: str) -> tuple[FloatArray, Any, Any]:
         X, y = datasets.fetch("cifar10", return_X_y=True)
         grey = np.asarray(X[:9000]).reshape(-1, 32, 32, 3).mean(axis=3)
         return halved(grey), y[:9000], groups.image_flips((16, 16), ["horizontal"])
+    if name == "Fashion":
+        X, y = datasets.fetch("fashion_mnist", return_X_y=True)
+        mirror = groups.image_flips((14, 14), ["horizontal"])
+        return halved(np.asarray(X[:9000])), np.asarray(y[:9000]), mirror
     return _tables(name)
 
 
 def _tables(name: str) -> tuple[FloatArray, Any, Any]:
     from counterplay import datasets
     from counterplay.invariance import groups
+    from counterplay.invariance.lab import CoordinatePermutationGroup
 
     if name == "Spambase":
         X, y = datasets.fetch("spambase", return_X_y=True)
-        words = np.log1p(np.asarray(X, dtype=np.float64)[:, :48])
-        return words, np.asarray(y), groups.cyclic_shifts(48, step=12)
+        places = np.arange(np.shape(X)[1])
+        rolled = [np.concatenate([np.roll(places[:48], 12 * k), places[48:]]) for k in range(4)]
+        rows = np.log1p(np.asarray(X, dtype=np.float64))
+        return rows, np.asarray(y), CoordinatePermutationGroup(np.array(rolled))
     if name == "wine sets":
         return wine_sets()
     if name == "credit pairs":

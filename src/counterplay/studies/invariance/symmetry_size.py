@@ -47,11 +47,9 @@ def power_grid(scale: Scale) -> Sequence[Params]:
         for violating in (0.125, 0.25, 0.5):
             cells += _cells(BUNDLED, n, [(0.4, 0.0)], violating, 40)
     if os.environ.get("COUNTERPLAY_DATA"):
-        for violating in (0.15, 0.3, 0.6):
-            kind = [(0.4, 0.0)]
-            for n in (500, 1500):
-                cells += _cells((*OWN[:2], *TAUGHT[2:]), n, kind, violating, 40)
-            cells += _cells(OWN[:2], 3000, kind, violating, 20)
+        for violating in (0.3, 0.6, 1.0):
+            for n in (500, 1500, 3000):
+                cells += _cells((*OWN[:2], *TAUGHT[2:]), n, [(0.4, 0.0)], violating, 40)
     return cells
 
 
@@ -76,7 +74,7 @@ def size_cell(params: Params, seed: int) -> Record:
 
     rng = np.random.default_rng(seed)
     counts = dict.fromkeys(_COUNTS[:-1], 0)
-    tuples = []
+    tuples, detectable, truth = [], [], []
     for _ in range(integer(params, "runs")):
         share, noise, bad = (float(params[key] or 0) for key in ("share", "noise", "violating"))
         one = draw(str(params["data"]), integer(params, "n"), share, noise, bad, rng)
@@ -90,7 +88,12 @@ def size_cell(params: Params, seed: int) -> Record:
         counts["covered"] += not said or test.low(LEVEL) <= one.eta <= test.high(LEVEL)
         counts["safe"] += not said or test.safe(LEVEL) >= one.eta
         tuples.append(test.n_tuples)
-    return {**{key: int(value) for key, value in counts.items()}, "tuples": float(np.mean(tuples))}
+        detectable.append(test.detectable(LEVEL))
+        truth.append(one.eta)
+    return {
+        **{key: int(value) for key, value in counts.items()}, "tuples": float(np.mean(tuples)),
+        "detectable": float(np.mean(detectable)), "eta": float(np.mean(truth)),
+    }  # fmt: skip
 
 
 def load_group(params: Params) -> object:
@@ -103,8 +106,8 @@ def load_group(params: Params) -> object:
 def summed(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per cell of the grid: counts of all blocks added."""
     sums = frame.groupby(_KEYS, sort=False)[_COUNTS].sum()
-    sums["tuples"] = frame.groupby(_KEYS, sort=False)["tuples"].mean()
-    return sums.reset_index()
+    means = frame.groupby(_KEYS, sort=False)[["tuples", "detectable", "eta"]].mean()
+    return sums.join(means).reset_index()
 
 
 def size_verdicts(frame: pd.DataFrame) -> list[Verdict]:
@@ -203,7 +206,7 @@ SIZE = Study(
     cell=size_cell,
     verdicts=size_verdicts,
     figures={"symmetry-size": size_figure},
-    version=2,
+    version=3,
 )
 POWER = Study(
     name="symmetry-power",
@@ -214,5 +217,5 @@ POWER = Study(
     cell=size_cell,
     verdicts=power_verdicts,
     figures={"symmetry-power": power_figure},
-    version=1,
+    version=2,
 )

@@ -62,7 +62,7 @@ class Case:
         rejected = self.X[self.model.predict(self.X) == 0].iloc[:people]
         solver = solver_of(Asked(self.model, rejected, 1), moves)
         assert isinstance(solver, TreeSolver)
-        return solver, price_cells(solver.cells, rejected, np.arange(len(rejected)), moves.power)
+        return solver, price_cells(solver.cells, np.arange(len(rejected)), moves.power)
 
 
 def random_case(kind: str, seed: int) -> Case:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REGRET = {"regret, K = 3": (3, 4000), "regret, K = 5": (5, 20_000), "regret, shift": (5, 20_000)}
-COUNTS = {"harm": 900, "purse": 200, "calibration": 400, "alarm": 2000}
+COUNTS = {"harm": 300, "purse": 200, "calibration": 400, "alarm": 2000}
 CORRELATIONS, HISTORIES, ALPHA = (0.0, 0.5, 0.8), (100, 400), 0.05
 
 
@@ -91,12 +91,14 @@ def _harm(kind: str, rng: np.random.Generator) -> dict[str, Any]:
     """Regimes of harm 0, c and 1; the safe model is harmless or keeps the rate."""
     K, T = int(rng.integers(2, 6)), int(rng.integers(200, 1501))
     delay, c = int(rng.choice([0, 5, 20])), float(rng.choice([0.05, 0.1, 0.3]))
+    # stretches of full harm are rare enough that somebody is usually allowed
+    full = 0.3 if kind == "purse" else float(rng.choice([0.05, 0.1, 0.15]))
     harm = np.empty((T, K))
     for model in range(K):
         t = 0
         while t < T:
             n = int(rng.integers(5, 80))
-            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.3, 0.4, 0.3])
+            harm[t : t + n, model] = rng.choice([0.0, c, 1.0], p=[0.5 - full, 0.5, full])
             t += n
     options: dict[str, Any] = {}
     burst = float(rng.uniform(1, 8))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterplay.core.figures import PALETTE, THEORY, panels
+from counterplay.core.stats import mean_interval
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.errors import AssumptionWarning
 from counterplay.studies.study import Params, Record, Scale, Study, Verdict
 from counterplay.studies.tradeoff.live_streams import CHAMPIONS, SAFE, stream_of
-from counterplay.studies.verdicts import at_most
+from counterplay.studies.verdicts import at_most, seen
 from counterplay.tradeoff import HarmBudget, bounds
 from counterplay.tradeoff.lab import CalibratedBudget, LiveChampion, count_switches
 
@@ -181,7 +182,26 @@ def _verdicts(frame: pd.DataFrame) -> list[Verdict]:
             least = float(river.groupby("policy").switches.mean().min())
             mine = float(rows[rows.policy == GUARD].switches.mean())
             verdicts.append(at_most("26.28", told, mine, least))
+    for (stream, policy), rows in frame.groupby(["stream", "policy"], sort=False):
+        row = rows.iloc[0]
+        told = (
+            f"{stream} ({row.rounds} rounds, rate {row.rate:.3g}, burst {row.burst:.3g}), {policy}"
+        )
+        verdicts.append(seen("26.28", f"{told}: error, largest harm, switches", _row(rows)))
     return verdicts
+
+
+def _row(rows: pd.DataFrame) -> str:
+    """Means over the seeds with 95 % intervals."""
+    told = []
+    for column, digits in (("error", 3), ("largest", 1), ("switches", 0)):
+        text = f"{rows[column].mean():.{digits}f}"
+        if len(rows) > 1:
+            found = mean_interval(rows[column].to_numpy(dtype=float))
+            text += f" [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+        told.append(text)
+    void = int(rows.void.notna().sum())
+    return ", ".join(told) + (f"; void in {void} of {len(rows)} runs" if void else "")
 
 
 def _budget(frame: pd.DataFrame) -> Figure:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import shutil
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,7 +107,8 @@ class AuditKind:
         study = store.study(str(job.args["study"]))
         config = store.config(study)
         home = store.settings.data / "work" / f"audit-{study.public_id}"
-        done = run(config, home, store.settings.data / "models", beat)
+        with batches_on(store.settings.ray) as jobs:
+            done = run(config, home, store.settings.data / "models", beat, jobs=jobs)
         artifacts = {}
         for path in sorted(done.iterdir()):
             if path.suffix in (".html", ".json", ".skops", ".onnx", ".joblib"):
@@ -220,8 +222,30 @@ def _too_long(what: str) -> None:
     raise Refused("The config has more than 1 MB.", what)
 
 
+@contextlib.contextmanager
+def batches_on(address: str | None) -> Iterator[int]:
+    """Send batches of audits inside the block to a Ray cluster; yield how many jobs to ask for."""
+    if address is None:
+        yield 1
+        return
+    from joblib import parallel_config
+
+    from counterplay.core.clusters import connected
+
+    with connected(address):
+        register: Any = importlib.import_module("ray.util.joblib").register_ray
+        register()
+        with parallel_config(backend="ray"):
+            yield -1
+
+
 def run(
-    config: dict[str, Any], home: Path, models: Path, beat: Callable[[dict[str, Any]], bool]
+    config: dict[str, Any],
+    home: Path,
+    models: Path,
+    beat: Callable[[dict[str, Any]], bool],
+    *,
+    jobs: int = 1,
 ) -> Path:
     """Run the audit of a configuration in a folder; what is stored there already is kept."""
     from counterplay.auditing.api import run_audit
@@ -238,7 +262,7 @@ def run(
         paths[name].write_bytes(file["text"].encode())
     settings = Config.of(paths.get("config"))
     model = None if config["model"] is None else str(models / config["model"])
-    inputs = read_inputs(model, paths["table"], settings)
+    inputs = read_inputs(model, paths["table"], settings, jobs=jobs)
     stages: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
     last = time.monotonic()

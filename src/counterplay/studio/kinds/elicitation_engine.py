@@ -13,7 +13,7 @@ import copy
 import math
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ _CELLS, _MANY_CELLS = 40_000, 200_000
 _RATE = 0.25
 """Growth of the log evidence per answer that is counted on at least."""
 _SOLVENT = 50
-_TYPICAL = (2, 6, 9, 16, 24, 36)
+TYPICAL = (3, 8, 12, 20, 26, 40)
 """Questions of a typical questionnaire, by the number of columns."""
 
 
@@ -171,11 +171,13 @@ class Engine(ReliableState):
             return 1
         limit = self.regions[view.bound].limit
         answered = sum(entry.said == "choice" for entry in self.log)
+        most = self.settings.max_questions - self.asked
+        if answered < 2:  # no rate yet: as the start page says
+            return max(1, min(TYPICAL[self.items.k - 1] - self.asked, most))
         reached = float(threats.mean())
-        rate = max(_RATE, reached / answered if answered > 1 else 0.0)
-        found = math.ceil(max(0.0, limit - reached) / rate)
-        typical = max(2, 2 * _TYPICAL[self.items.k - 1] - self.asked)
-        return max(1, min(found, typical, self.settings.max_questions - self.asked))
+        found = math.ceil(max(0.0, limit - reached) / max(_RATE, reached / answered))
+        typical = max(2, 2 * TYPICAL[self.items.k - 1] - self.asked)
+        return max(1, min(found, typical, most))
 
     def stated(self, errors: AtMost) -> lines.ReliableStated:
         """Return the result with its numbers, each under its condition."""
@@ -206,11 +208,11 @@ class Engine(ReliableState):
         """As the area's rule, but a pair that could not be decided is not asked again."""
         rng = np.random.default_rng(derive_seed(self.seed, "question", len(self.log)))
         position = self._position
-        asked: Counter[tuple[int, ...]] = Counter()
+        asked: list[tuple[int, ...]] = []
         for entry in self.log:
             if entry.kind != "volunteered":
                 pair = tuple(sorted(position[row] for row in entry.rows))
-                asked[pair] += 2 if entry.said == "cannot say" else 1
+                asked += [pair] * (2 if entry.said == "cannot say" else 1)
         unanswered = 0
         for entry in reversed(self.log):
             if entry.said == "choice":

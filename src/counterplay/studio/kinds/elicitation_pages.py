@@ -10,17 +10,17 @@ from typing import Any
 
 from counterplay.core import export_bodies as lines
 from counterplay.studio.kinds.elicitation import UNDECIDED, Sitting
+from counterplay.studio.kinds.elicitation_engine import TYPICAL
 from counterplay.studio.web.texts import Language
 
-_TYPICAL = (3, 8, 12, 20, 26, 40)
 _SECONDS = 15
 """A question takes a person about so long."""
 
 
 def announced(config: dict[str, Any]) -> tuple[int, int]:
     """Return about how many questions there will be, and how many minutes they take."""
-    k = min(len(config["items"][0]), len(_TYPICAL))
-    questions = min(_TYPICAL[k - 1], config["page"].get("max_questions", 60))
+    k = min(len(config["items"][0]), len(TYPICAL))
+    questions = min(TYPICAL[k - 1], config["page"].get("max_questions", 60))
     return questions, max(1, -(-questions * _SECONDS // 60))
 
 

@@ -66,6 +66,10 @@ async def link(request: Request) -> Response:
         return errors.answer(request, 404, words("login.link_gone"), key="link")
     if hashed:
         await house.store.run(lambda: house.store.change_admin(row, password=hashed))
+        place = where(request)
+        await house.store.run(
+            lambda: house.store.audit(row.name, "password set", row.name, address=place)
+        )
     return await _enter(request, house, row)
 
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.web import pages, security
+from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.sessions import admin
 
@@ -58,13 +59,10 @@ async def new_audit(request: Request) -> Response:
         field = error.field if isinstance(error, Refused) else None
         return await _list(request, wrong=str(error), field=field)
     name = fields.get("name", "").strip()[:200] or files["table"][0]
-
-    def begin() -> StudyRow:
-        study = house.store.new_study("audit", name, config, actor=who.name, open_now=True)
-        house.store.audit(who.name, "audit", study.public_id, {"inputs": config["inputs"]})
-        return study
-
-    study = await house.store.run(begin)
+    study = await house.store.run(
+        lambda: house.store.new_study("audit", name, config, actor=who.name, open_now=True)
+    )
+    await note(request, who, "audit", study.public_id, inputs=config["inputs"])
     return pages.go(request, f"/admin/audits/{study.public_id}")
 
 

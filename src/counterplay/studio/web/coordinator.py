@@ -17,6 +17,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import pages, security
+from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.sessions import admin_study
 from counterplay.studio.web.studies import safe_cell
@@ -85,7 +86,7 @@ async def take_file(request: Request) -> Response:
     except InvalidInputError as error:
         return await show(request, study, wrong=str(error))
     n = len(told.get("known", ())) + len(told.get("answers", ()))
-    await house.store.run(house.store.audit, who.name, "import", study.public_id, {"rows": n})
+    await note(request, who, "import", study.public_id, rows=n)
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
@@ -104,7 +105,7 @@ async def change(request: Request) -> Response:
             await house.store.run(_erase, house, study, body["party"], who.name)
     except InvalidInputError as error:
         return await show(request, study, wrong=str(error))
-    await house.store.run(house.store.audit, who.name, kind, study.public_id, body)
+    await note(request, who, kind, study.public_id, **body)
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
@@ -125,8 +126,7 @@ async def add(request: Request) -> Response:
     except InvalidInputError as error:
         return await show(request, study, wrong=str(error))
     n = len(body["rows"])
-    told = {"party": party, "rows": n}
-    await house.store.run(house.store.audit, who.name, "label.add", study.public_id, told)
+    await note(request, who, "label.add", study.public_id, party=party, rows=n)
     return pages.go(request, f"/admin/studies/{study.public_id}?added={n}")
 
 
@@ -159,15 +159,14 @@ async def links(request: Request) -> Response:
         return found
 
     made = await house.store.run(make)
-    told = {"parties": [name for name, _ in made]}
-    await house.store.run(house.store.audit, who.name, "links", study.public_id, told)
+    await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
     base = house.settings.base_url or str(request.base_url).rstrip("/")
     return await show(request, study, made=[(n, f"{base}/j/{token}") for n, token in made])
 
 
 async def labels_csv(request: Request) -> Response:
     """Hand out the labels: one row per item, with source, answers and disputes."""
-    _, study = await _study(request, change=False)
+    who, study = await _study(request, change=False)
 
     def look(folded: Folded) -> str:
         from counterplay.studio.kinds.campaign_config import item_names
@@ -184,17 +183,17 @@ async def labels_csv(request: Request) -> Response:
                              str(bool(row.disputed)).lower()])  # fmt: skip
         return out.getvalue()
 
-    return await _file(request, study, look, "labels.csv", "text/csv; charset=utf-8")
+    return await _file(request, who, study, look, "labels.csv", "text/csv; charset=utf-8")
 
 
 async def tasks_json(request: Request) -> Response:
     """Hand out the open questions as tasks for Label Studio."""
-    _, study = await _study(request, change=False)
+    who, study = await _study(request, change=False)
 
     def look(folded: Folded) -> str:
         return json.dumps(label_studio(folded.state), ensure_ascii=False, indent=1)
 
-    return await _file(request, study, look, "tasks.json", "application/json")
+    return await _file(request, who, study, look, "tasks.json", "application/json")
 
 
 def label_studio(state: CampaignFold) -> list[dict[str, Any]]:
@@ -284,10 +283,11 @@ def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
 
 
 async def _file(
-    request: Request, study: StudyRow, look: Any, name: str, media_type: str
+    request: Request, who: Any, study: StudyRow, look: Any, name: str, media_type: str
 ) -> Response:
     house = house_of(request)
     text = await house.store.view(house.store.stream_of(study), look)
+    await note(request, who, f"exported {name}", study.public_id)
     head = {"content-disposition": f"attachment; filename={study.public_id}-{name}"}
     return Response(text, 200, head, media_type=media_type)
 

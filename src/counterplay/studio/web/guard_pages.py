@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import pages, security
+from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import house_of
 from counterplay.studio.web.sessions import admin_study
 
@@ -70,7 +71,7 @@ async def take_down(request: Request) -> Response:
         await house.store.append(house.store.stream_of(study), event, expected=None)
     except Refused as error:
         return await dashboard(request, study, wrong=error, chosen=int(str(body["model"])))
-    await house.store.run(house.store.audit, who.name, "take down", study.public_id, body)
+    await note(request, who, "take down", study.public_id, **body)
     return pages.go(request, f"/admin/studies/{study.public_id}?down={body['model']}")
 
 
@@ -83,9 +84,7 @@ async def new_token(request: Request) -> Response:
         told = Refused(pages.reader(request)("guard.no_scope"), "scope")
         return await dashboard(request, study, wrong=told)
     secret = await house.store.run(house.store.new_token, study, scopes)
-    await house.store.run(
-        house.store.audit, who.name, "new token", study.public_id, {"scopes": scopes}
-    )
+    await note(request, who, "new token", study.public_id, scopes=scopes)
     return await dashboard(request, study, token=secret)
 
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
 from counterplay.studio.web import pages
+from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import house_of
 from counterplay.studio.web.sessions import admin
 from counterplay.studio.web.studies import read_upload
@@ -47,7 +48,7 @@ async def make(request: Request) -> Response:
     study = await house.store.run(
         lambda: house.store.new_study("campaign", name, config, actor=who.name)
     )
-    await house.store.run(house.store.audit, who.name, "new study", study.public_id, {})
+    await note(request, who, "study created", study.public_id)
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
