@@ -110,6 +110,9 @@ def test_last_and_plan(home: Path, settings: dict[str, Any]) -> None:
     assert audit("--against", "last.json", "--plan", "last.json") == 0
     again = json.loads(Path("out/audit.json").read_text())
     assert again["sections"] == first["sections"]
+    page = Path("out/audit.html").read_bytes()
+    assert audit("--against", "last.json", "--plan", "last.json") == 0
+    assert Path("out/audit.html").read_bytes() == page  # no clock, no seconds: byte for byte
 
 
 def test_the_first_word_is_a_command_only_if_it_is_one(home: Path, capsys: Any) -> None:

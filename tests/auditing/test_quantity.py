@@ -30,6 +30,7 @@ def test_ends_must_be_numbers_in_order(ends: tuple[float, float, float]) -> None
         (0.75, "share", "0.750"),
         (1354.2, "marks", "1,354"),
         (7.5, "rows", "7.5"),
+        (16.5, "rows", "16.5"),
         (-0.4, "x", "-0.4"),
     ],
 )

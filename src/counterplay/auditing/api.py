@@ -159,7 +159,7 @@ def run_audit(
     )
     used = inputs.seconds + time.monotonic() - start
     records, results, failed = _records(run)
-    making = _making(inputs, run, used, command)
+    making = _making(inputs, run, used, command, clock=plan is None)
     return _assembled(inputs, run, records, results, failed, making, against, judge_gates)
 
 
@@ -278,11 +278,16 @@ def _absent(run: Run, failed: Mapping[str, str]) -> tuple[AbsentSection, ...]:
     return tuple(found)
 
 
-def _making(inputs: Inputs, run: Run, used: float, command: str) -> Making:
+def _making(inputs: Inputs, run: Run, used: float, command: str, *, clock: bool) -> Making:
+    """How it was made; without a clock no seconds are told, and every byte comes back."""
+
+    def seconds(value: float) -> float:
+        return max(0.0, float(value)) if clock else 0.0
+
     stages = tuple(
         StageTime(
             section=s.section, stage=s.stage, planned=s.planned, done=s.done, wanted=s.wanted,
-            planned_s=max(0.0, float(s.planned_s)), used_s=max(0.0, float(s.used_s)), note=s.note,
+            planned_s=seconds(s.planned_s), used_s=seconds(s.used_s), note=s.note,
         )
         for s in run.stages
     )  # fmt: skip
@@ -290,8 +295,8 @@ def _making(inputs: Inputs, run: Run, used: float, command: str) -> Making:
         command=command[:4000],
         library=counterplay.__version__,
         versions=versions(),
-        budget_s=inputs.config.run.time,
-        used_s=used,
+        budget_s=seconds(inputs.config.run.time),
+        used_s=seconds(used),
         stages=stages,
         notes=tuple(note[:4000] for note in inputs.notes[:100]),
         columns=inputs.columns,

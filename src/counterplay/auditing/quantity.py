@@ -135,7 +135,8 @@ def number_text(value: float, unit: str) -> str:
     if unit == "share":
         return f"{value:.3f}"
     if value == round(value) or abs(value) >= 9.95:
-        return f"{round(value):,}"
+        halves = unit == "rows" and value != round(value) and 2 * value == round(2 * value)
+        return f"{value:,.1f}" if halves else f"{round(value):,}"  # a median may be a half
     if "per 1,000" in unit:
         return f"{value:.1f}"
     return f"{value:.3g}"

@@ -122,10 +122,11 @@ class Worth:
         found, number = self.crossing, self.break_even_share
         assert found is not None
         assert number is not None
+        share = f"(break-even share [{number.low:.0%}, {number.high:.0%}])".replace("%", " %")
         if found.kind == "never":
-            return "It never pays."
+            return f"As far as these rows tell it does not pay, whoever games {share}."
         if found.kind == "always":
-            return "It pays whoever games."
+            return f"As far as these rows tell it pays whoever games {share}."
         if found.kind == "below":
             return f"It pays only while fewer than {found.share:.0%} game.".replace("%", " %")
         text = (

@@ -150,6 +150,8 @@ def _grid(rules: Rules, table: list[Line]) -> Grid:
     context = rules.context
 
     def count(value: int, line: Line) -> Quantity:
+        if line.n < len(rules.paid_rows):  # of a sample
+            return _per_thousand(value, line.n, "measured" if line.exact else "found")
         return Quantity.certain(
             1000 * value / line.n, unit="per 1,000 decisions", n=line.n,
             basis="exact" if line.exact else "found",

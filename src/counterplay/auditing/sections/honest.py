@@ -202,7 +202,7 @@ def _result(
     return HonestResult(
         name="honest",
         title=HonestSection.title,
-        lead=words.lead(_in_sample(context, folds), given),
+        lead=words.lead(_clones(context, folds, seen=True), _clones(context, folds), given),
         findings=tuple(findings),
         tables=(_table(context, accuracy, money, ranking, larger, plain_money, rule),),
         quantities=quantities,
@@ -282,12 +282,13 @@ def _rate(hit: BoolArray) -> Quantity:
     )  # fmt: skip
 
 
-def _in_sample(context: Context, folds: pd.DataFrame) -> Quantity | None:
-    last = folds[folds["fold"] == -1] if len(folds) else folds
-    if not len(last):
+def _clones(context: Context, folds: pd.DataFrame, *, seen: bool = False) -> Quantity | None:
+    """Return the accuracy of clones on rows they have not seen, or of one that has seen them."""
+    mine = folds[(folds["fold"] == -1) == seen] if len(folds) else folds
+    if not len(mine):
         return None
-    y = context.wanted[last["row"].to_numpy(dtype=np.int64)]
-    return share(int((last["accepted"].to_numpy(dtype=bool) == y).sum()), len(y))
+    y = context.wanted[mine["row"].to_numpy(dtype=np.int64)]
+    return share(int((mine["accepted"].to_numpy(dtype=bool) == y).sum()), len(y))
 
 
 def _without_seen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,20 +29,28 @@ class Words:
     rule: str
     seen: SeenTest | None
 
-    def lead(self, inside: Quantity | None, given: pd.DataFrame) -> tuple[str, ...]:
-        """Return the paragraphs under the heading."""
+    def lead(
+        self, inside: Quantity | None, crossed: Quantity | None, given: pd.DataFrame
+    ) -> tuple[str, ...]:
+        """Return the paragraphs under the heading.
+
+        ``inside`` is the accuracy of a clone that has seen the rows, ``crossed`` of those that
+        have not.
+        """
         context = self.context
         if self.no_clones:
             return self._in_sample_words(), *self._missing()
         how = (
-            f"{len(context.folds)}-fold, by clones fitted on the other folds"
+            "on rows that the judging model had not been fitted on "
+            f"({len(context.folds)}-fold, by clones fitted on the other folds)"
             if context.cross_fitted
-            else "by the model as it was given"
+            else "of the model as it was given"
         )
-        text = (
-            f"Accuracy {self.accuracy} on rows that the judging model had not been fitted on "
-            f"({how}); larger class {self.larger.value:.3f}."
-        )
+        if not context.cross_fitted and context.rows != "unknown":
+            how += ", on rows that it had not been fitted on"
+        text = f"Accuracy {self.accuracy} {how}; larger class {self.larger.value:.3f}."
+        if not context.cross_fitted and crossed is not None:
+            text += f" Clones fitted on the other folds reach {crossed}."
         if context.cross_fitted and inside is not None:
             text += f" In sample it would look like {inside.value:.3f}."
         if context.cross_fitted and context.given and len(given):
@@ -139,7 +148,12 @@ class Words:
         seen = self.seen
         if seen is None or self.context.rows != "unknown" or seen.verdict == "not seen":
             return []
-        number = Quantity.certain(seen.gap, unit="share", n=self.accuracy.n)
+        n, differ = self.accuracy.n, seen.model_only + seen.clone_only
+        half = 1.96 * math.sqrt(max(0.0, differ / n - seen.gap**2) / n)  # paired on the rows
+        number = Quantity(
+            value=seen.gap, low=seen.gap - half, high=seen.gap + half, unit="share", n=n,
+            basis="measured",
+        )  # fmt: skip
         facts = (
             f"right where its cross-fitted clone is wrong in {seen.model_only} rows, the reverse "
             f"in {seen.clone_only}; p = {seen.p_value:.1g}, gap {seen.gap:.3f}, rho {seen.rho:.2f}"

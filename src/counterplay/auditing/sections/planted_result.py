@@ -322,12 +322,18 @@ def _tables(planted: Planted) -> list[Grid]:
     return grids
 
 
+def _drawn(best: Certified, levels: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of rows up to where nothing is certified; a far one would squeeze all."""
+    some = [t for t in levels if best.kept(t).any()] or [levels[0]]
+    return tuple(t for t in levels if t <= max(2 * some[-1], levels[1]))
+
+
 def _figures(planted: Planted, larger: Quantity) -> list[Figure]:
     """Certified recall of each outcome over planted rows, for the chosen or best ensemble."""
     if planted.gain is None:
         return []
     best = next(e for e in planted.of_rows if e.blocks == planted.gain[0])
-    levels = (0, *planted.levels)
+    levels = _drawn(best, (0, *planted.levels))
     series = []
     for wanted, label in ((True, "wanted outcome"), (False, "unwanted outcome")):
         cells = [cell for t in levels if (cell := best.recall(t, wanted)) is not None]

@@ -40,8 +40,8 @@ class SeenTest:
     rho
         That gap divided by the gap of a clone fitted on all rows.
     verdict
-        ``"seen"``, ``"question"`` (better than its clone, perhaps by more training rows) or
-        ``"not seen"``; no proof, linear models often pass.
+        ``"seen"``, ``"question"`` (better than its clone: perhaps by more training rows, perhaps by
+        so little that it hardly matters) or ``"not seen"``; no proof, linear models often pass.
 
     Examples
     --------
@@ -68,6 +68,8 @@ class SeenTest:
         rho = gap / learned if learned > 0 else (1.0 if gap > 0 else 0.0)
         better = p < SURE and gap >= WIDE
         verdict: Any = ("seen" if rho >= LIKE else "question") if better else "not seen"
+        if p < SURE and rho >= LIKE and not better:  # surely better, by little: worth a question
+            verdict = "question"
         return cls(model_only, clone_only, p, gap, rho, verdict)
 
 

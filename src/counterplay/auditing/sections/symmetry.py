@@ -294,7 +294,7 @@ def _paired(context: Context, candidate: Candidate) -> dict[str, Any]:
     verdict = "no difference"
     if p < LEVEL:
         verdict = "use it" if better > worse else "do not use it"
-    reason = f"{better} better, {worse} worse (p = {p:.2g})"
+    reason = f"{better} better, {worse} worse, p = {p:.2g}"
     return {"verdict": verdict, "reason": reason, "better": better, "worse": worse}
 
 
