@@ -143,6 +143,13 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         """Await a blocking method in a thread of the store."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
+    async def at_hand(self, look: Callable[..., R], *arguments: Any) -> R:
+        """Look something up: here where it is in memory or beside us, else in a thread.
+
+        A database that is slow or away must not keep everybody waiting.
+        """
+        return look(*arguments) if self._trusted else await self.run(look, *arguments)
+
     # Appending
 
     async def append(self, stream: str, event: NewEvent, *, expected: int | None) -> Appended:

@@ -36,8 +36,7 @@ async def start(request: Request) -> Response:
     found = await _find(request, house)
     if found is None:
         return _nothing(request)
-    link, study = found
-    return _start_page(request, house, link, study)
+    return await _start_page(request, house, *found)
 
 
 async def enter(request: Request) -> Response:
@@ -51,11 +50,11 @@ async def enter(request: Request) -> Response:
     security.check_token(house.server_key, _mark(token), "start", fields.get("csrf", ""))
     config = await house.store.run(house.store.config, study)
     consent = (config.get("page") or {}).get("consent") or ""
-    known = _known(request, house, link, study)
+    known = await house.store.at_hand(_known, request, house, link, study)
     if study.state != "open" and known is None:
-        return _start_page(request, house, link, study)
+        return await _start_page(request, house, link, study)
     if consent and fields.get("consent") != "yes" and not await _consented(house, known, study):
-        return _start_page(request, house, link, study, missing=True)
+        return await _start_page(request, house, link, study, missing=True)
     words = pages.reader(request)
     party, secret = await house.store.run(_open_session, house, link, words.code, known)
     if link.party is None:
@@ -127,15 +126,16 @@ async def _find(request: Request, house: House) -> tuple[LinkRow, StudyRow] | No
         house.links.take(where(request))
         return None
     try:
-        return link, house.store.study_by_id(link.study)
+        return link, await house.store.at_hand(house.store.study_by_id, link.study)
     except Missing:
         return None
 
 
-def _start_page(
+async def _start_page(
     request: Request, house: House, link: LinkRow, study: StudyRow, *, missing: bool = False
 ) -> Response:
-    config = house.store.config(study)
+    config = await house.store.at_hand(house.store.config, study)
+    known = await house.store.at_hand(_known, request, house, link, study)
     page = config.get("page") or {}
     questions, minutes = None, None
     if study.kind == "elicitation":
@@ -143,7 +143,7 @@ def _start_page(
 
         questions, minutes = announced(config)
         _warm()
-    token, used = request.path_params["token"], _known(request, house, link, study) is not None
+    token, used = request.path_params["token"], known is not None
     full = link.party is None and link.cap is not None and link.used >= link.cap
     closed = study.closed_at if study.state == "closed" else None
     return pages.page(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from counterplay.studio.store import Store
+
 ADMIN_COOKIE = "cp_admin"
 PARTY_DAYS = 90.0
 ADMIN_HOURS = 12.0
@@ -88,17 +90,21 @@ class Admin:
 async def participant(request: Request, kind: str | None = None) -> Participant:
     """Return who asks for a page of a study; Missing alike for strangers and other studies."""
     house, public = house_of(request), request.path_params["study"]
-    store = house.store
     secret = security.cookie(request, f"cp_{public}")
     if secret is None or not public.isalnum() or len(secret) > 64:
         raise Missing("There is no such study.")
+    found = await house.store.at_hand(_participant, house.store, secret)
+    if found is None or found.study.public_id != public or kind not in (None, found.study.kind):
+        raise Missing("There is no such study.")
+    return found
+
+
+def _participant(store: Store, secret: str) -> Participant | None:
     session = store.find_session(secret)
     if session is None or session.party is None:
-        raise Missing("There is no such study.")
+        return None
     party = store.find_party(session.party)
     study = store.study_by_id(party.study)
-    if study.public_id != public or (kind is not None and study.kind != kind):
-        raise Missing("There is no such study.")
     return Participant(secret, study, party, store.stream_of(study, party))
 
 
