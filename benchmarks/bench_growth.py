@@ -2,8 +2,8 @@
 
     python benchmarks/bench_growth.py [AREA ...]
 
-Sizes grow by the same factor, so the last column of the page of speed says what doubling costs.
-Everything is compiled before it is measured. Without arguments this takes about three minutes.
+The page of speed draws the curves and says how the cost grows: n^1 is twice the cost for twice the
+size. Everything is compiled before it is measured. All of it takes about three minutes.
 """
 
 from __future__ import annotations

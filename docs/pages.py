@@ -22,13 +22,13 @@ MODULES = ("bounds", "instances", "lab")
 # In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
     "strategic": "People adapt their features to be accepted by your classifier.",
-    "contribution": "Several parties must agree how much data each of them brings.",
+    "contribution": "Several parties must agree on how much data each of them brings.",
     "defection": "Parties leave federated training once their own model is good enough.",
-    "labeling": "Several teams label one pool and nobody should do more than alone.",
-    "principal": "You set a contract or a signal against somebody who learns.",
-    "elicitation": "You want to find what a person prefers by asking few comparisons.",
-    "tradeoff": "You keep the best model live while a harm budget is respected.",
-    "poisoning": "An attacker plants correctly labelled points to flip one prediction.",
+    "labeling": "Several teams label one pool, and none should do more work than it would alone.",
+    "principal": "You make offers or disclose information to somebody who learns.",
+    "elicitation": "You want to find out what a person prefers from a few comparisons.",
+    "tradeoff": "You want the best model live without exceeding a harm budget.",
+    "poisoning": "An attacker plants correctly labelled rows to flip one prediction.",
     "invariance": "You wonder whether data augmentation helps or hurts.",
 }
 

@@ -8,6 +8,8 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import counterplay
+
 from .scripts import ROOT
 
 
@@ -47,3 +49,15 @@ def test_the_release_file_names_no_place_to_download_from() -> None:
     text = (ROOT / "requirements-release.txt").read_text(encoding="utf-8")
     assert "://" not in text
     assert "--index-url" not in text
+
+
+def test_the_citation_names_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (\S+)$", text, flags=re.MULTILINE)[1] == counterplay.__version__
+
+
+def test_no_document_sends_readers_to_a_package_index_that_does_not_have_the_library() -> None:
+    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        found = re.findall(r"pip install [^\n]*counterplay(?!-)", page.read_text(encoding="utf-8"))
+        assert not found, f"{page.name}: {found}"

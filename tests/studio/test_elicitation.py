@@ -211,7 +211,7 @@ def test_the_first_question_counts_as_the_start_page_does() -> None:
 
 def test_the_page_says_when_an_answer_does_not_fit() -> None:
     columns = ("comfort", "price", "range")
-    stream = Stream(study(catalogue(30, columns), columns=columns, target_regret=0.005))
+    stream = Stream(study(catalogue(30, columns), columns=columns, target_regret=0.001))
     for _ in range(40):
         if stream.state.open is None:
             break
@@ -251,7 +251,7 @@ def test_seven_columns_are_too_many() -> None:
 
 
 def test_an_undo_by_hand_must_name_the_last_answer() -> None:
-    stream = Stream(study(catalogue(30), target_regret=0.005))
+    stream = Stream(study(catalogue(30), target_regret=0.001))
     stream.choose(0)
     with pytest.raises(Refused, match="no answer to take back"):
         stream.add("elicit.undone", {"seq": 1})
@@ -298,7 +298,7 @@ def other_device(web: Web, person: Any) -> str:
 
 
 def test_answers_to_a_closed_study_are_kept_and_said(web: Web) -> None:
-    person = web.person(web.study(study(catalogue(40), target_regret=0.005)))
+    person = web.person(web.study(study(catalogue(40), target_regret=0.001)))
     person.answer()
     assert person.name == "question"
     web.store.set_state(person.study.public_id, "closed", actor="admin")
@@ -308,7 +308,7 @@ def test_answers_to_a_closed_study_are_kept_and_said(web: Web) -> None:
 
 
 def test_the_same_button_with_another_answer(web: Web) -> None:
-    person = web.person(web.study(study(catalogue(40), target_regret=0.005)))
+    person = web.person(web.study(study(catalogue(40), target_regret=0.001)))
     form = person.hidden
     path = f"{person.home}/answer"
     assert person.client.post(path, data={**form, "answer": "first"}).status_code == 200

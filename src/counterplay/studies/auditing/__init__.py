@@ -15,13 +15,13 @@ AREA = Area(
         "gain first: often the cut, not the defence."
     ),
     harm=(
-        "A model that is right on last year's rows goes live. The cut treats a bad loan like a "
-        "good one refused, applicants learn what counts, and a few planted rows flip a decision: "
-        "the accuracy on held-out rows shows none of it."
+        "A model that is right on last year's rows goes live. Its cut-off treats a bad loan like a "
+        "good one turned down, applicants learn what counts, and a few planted rows flip a "
+        "decision. The accuracy on held-out rows shows none of this."
     ),
     remedy=(
-        "One command on the model and the table gives one page: what it costs beside the plain "
-        "rules, what gaming and planted rows do to it, and what to do next, each with its interval."
+        "One command on the model and the table gives one page: what the model costs compared with "
+        "simple rules, what gaming and planted rows do to it, and what to do next, with intervals."
     ),
     start="counterplay audit model.skops loans.csv --config audit.toml",
     picture="pages/money",

@@ -30,8 +30,8 @@ AREA = Area(
         "party does better by holding back."
     ),
     remedy=(
-        "Measure what the parties' rows are worth to each other, and get the plan that keeps every "
-        "promise, who would rather hold back, and what a stable or an envy-free plan costs."
+        "Measure what the parties' rows are worth to each other. You get the plan that keeps every "
+        "promise, who would hold back, and what a stable or an envy-free plan costs."
     ),
     start="counterplay consortium north.csv south.csv east.csv --label y",
     picture="prices/prices",

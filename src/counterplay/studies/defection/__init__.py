@@ -23,13 +23,13 @@ AREA = Area(
         "can hand all of them a model within their targets in one last step."
     ),
     harm=(
-        "A party leaves federated training as soon as the model is good enough for itself; its "
-        "data are gone, and the model gets worse for everybody, also for those who left. Averaging "
-        "with equal weights cannot avoid it."
+        "A party leaves federated training as soon as the model is good enough for it. Its data "
+        "are gone, and the model gets worse for everybody, even for those who left. Averaging "
+        "with equal weights cannot avoid this."
     ),
     remedy=(
         "Replace one line of a Flower server: `SafeStep` bends each step around those who are "
-        "about to leave, and the report says who is how far from its target."
+        "about to leave, and the report says how far each party is from its target."
     ),
     start="strategy = RuleStrategy(SafeStep(delta=0.02), step_size=0.5, threshold=0.2)",
     picture="timeline/timeline",

@@ -27,9 +27,9 @@ AREA = Area(
         "are optimal in the worst case, and the advisor measures on your data which case it is."
     ),
     harm=(
-        "Training on flipped, turned or shuffled copies is a habit, and sometimes the labels do "
-        "not survive it: word columns rolled raise the error of a spam filter from 7 to 11 %, and "
-        "nothing warns."
+        "Training on flipped, turned or shuffled copies is a habit, but sometimes the labels do "
+        "not survive it: shifting the word columns raises the error of a spam filter from 7 to "
+        "11 %, and nothing warns you."
     ),
     remedy=(
         "Test on your labels whether the symmetry holds, let the advisor compare the ways to use "

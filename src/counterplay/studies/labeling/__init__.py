@@ -28,11 +28,11 @@ AREA = Area(
     ),
     harm=(
         "Teams that label one pool together with the usual tools can end up with more work than "
-        "alone, and nobody can say how many of the labels that a model filled in are wrong."
+        "each had alone, and nobody can say how many of the labels a model filled in are wrong."
     ),
     remedy=(
-        "Run a `Campaign`: no party answers more questions than alone, and the labels come with a "
-        "certificate from an audit of random items."
+        "Run a `Campaign`: no party answers more questions than it would alone, and the labels "
+        "come with a certificate from an audit of random items."
     ),
     start="counterplay campaign init scans.csv --owner clinic --classes yes,no -o camp.jsonl",
     picture="cost-of-greed/cost-of-greed",

@@ -24,8 +24,8 @@ AREA = Area(
     ),
     harm=(
         "One planted row, correctly labelled, flips the one prediction that somebody cares about, "
-        "while the error rate hardly moves. A spam filter errs on 1 of 40 messages, with one "
-        "planted copy each on 16."
+        "while the error rate hardly moves. A spam filter errs on 1 of 40 messages; with one "
+        "planted copy of each, on 16."
     ),
     remedy=(
         "Attack your own pipeline, then wrap it: every prediction says how many planted rows, or "

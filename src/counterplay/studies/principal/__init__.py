@@ -25,13 +25,13 @@ AREA = Area(
         "has secret information, which no mechanism survives but a test detects."
     ),
     harm=(
-        "The winner of an A/B test of offers is the noisiest one: with five shares and twenty rows "
-        "each it lost 15 % of the best value. And an offer that is best on paper sits on a near-"
-        "tie of the other side, who need not break it kindly."
+        "The winner of an A/B test of offers is often just the noisiest one: with five shares and "
+        "twenty rows each it lost 15 % of the best value. And with the offer that is best on paper "
+        "the other side is nearly indifferent, and need not decide in your favour."
     ),
     remedy=(
-        "Give the log of offers and outcomes: limits for every offer, also for those never made, "
-        "the next offer with its promise, and what the log cannot tell."
+        "Bring the log of offers and outcomes. You get limits for every offer, even for those "
+        "never made, the next offer with what it promises, and what the log cannot tell."
     ),
     start="counterplay offer log.csv --offer commission --outcome revenue",
     picture="regret/near_tie",
