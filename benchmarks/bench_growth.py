@@ -58,7 +58,8 @@ def fingerprints(rows: int) -> Callable[[], Any]:
 
 def gaming(rows: int) -> Callable[[], Any]:
     model, X, y = fitted(rows)
-    return lambda: strategic.gaming_report(model, X, y, radius=[0.0, 0.5, 1.0])
+    moves = strategic.Moves({c: strategic.Change("up") for c in X.columns[:5]}, reference=X)
+    return lambda: strategic.gaming_report(model, X, y, moves, budget=[0, 0.5, 1])
 
 
 def halving(rules: int) -> Callable[[], Any]:
