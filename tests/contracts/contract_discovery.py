@@ -31,8 +31,8 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "clusters", "database", "draws",
-    "export_bodies", "exports", "figures", "files", "play", "programs", "progress", "records",
+    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "clusters",
+    "database", "draws", "export_bodies", "exports", "figures", "files", "play", "programs", "progress", "records",
     "report", "seeds", "session", "setting", "threads", "validation", "weights",
 }  # fmt: skip
 
