@@ -36,7 +36,11 @@ def code_of(path: Path) -> list[page_code.Block]:
 
 
 # Tutorials run as notebooks, see test_notebooks.py.
-WITH_CODE = [path for path in WRITTEN if path.parent.name != "tutorials" and code_of(path)]
+WITH_CODE = [
+    path
+    for path in [ROOT / "README.md", *WRITTEN]
+    if path.parent.name != "tutorials" and code_of(path)
+]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda path: path.stem)
