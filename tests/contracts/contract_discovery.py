@@ -32,8 +32,8 @@ CASE_KEYS = {
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
     "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "clusters",
-    "database", "draws", "export_bodies", "exports", "figures", "files", "play", "programs", "progress", "records",
-    "report", "seeds", "session", "setting", "threads", "validation", "weights",
+    "database", "draws", "export_bodies", "exports", "figures", "files", "play",
+    "programs", "progress", "records", "report", "seeds", "session", "setting", "threads", "validation", "weights",
 }  # fmt: skip
 
 
