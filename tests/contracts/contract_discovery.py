@@ -33,7 +33,8 @@ CASE_KEYS = {
 PLUMBING = {
     "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "clusters",
     "database", "draws", "export_bodies", "exports", "figures", "files", "play",
-    "programs", "progress", "records", "report", "seeds", "session", "setting", "threads", "validation", "weights",
+    "programs", "progress", "records", "report", "seeds", "session", "setting",
+    "threads", "validation", "weights",
 }  # fmt: skip
 
 
