@@ -143,7 +143,7 @@ GAMING = Study(
     title="Honest and gamed accuracy of fitted models",
     question=(
         "How much accuracy does a fitted model lose when everybody can move by a given effort, and "
-        "does a moved threshold help? Exact for linear models and trees, certified for forests where the search stops."
+        "does a moved threshold help? Exact for linear models and trees, certified for forests."
     ),
     claims=("02.34", "02.36", "20.06"),
     grid=_grid,
