@@ -26,7 +26,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "tired .1": {"lapse": 0.1, "fatigue": 0.004},
     "coin": {"flip_prob": 0.5},
 }
-ASSUMED = {
+ASSUMED: dict[str, AtMost | Unknown] = {
     "10 %": AtMost(0.1),
     "10 %, largest sums": AtMost(0.1, running=True),
     "20 %, largest sums": AtMost(0.2, running=True),
@@ -40,7 +40,13 @@ TASTES = 12 * np.array([0.4, 0.3, 0.2, 0.1])
 
 def _grid(scale: Scale) -> Sequence[Params]:
     quick = scale == "quick"
-    usual: Params = {"stop": "reliable", "show": 2, "assumed": LAST, "prior": "none", "most": 60}
+    usual: dict[str, Any] = {
+        "stop": "reliable",
+        "show": 2,
+        "assumed": LAST,
+        "prior": "none",
+        "most": 60,
+    }
     usual |= {"k": 3, "items": 60} if quick else {"k": 4, "items": 300}
 
     def cells(kinds: Sequence[str], people: int, few: int = 1, **how: Any) -> list[Params]:
