@@ -40,7 +40,7 @@ def figure_style() -> Iterator[None]:
 def panels(
     n: int = 1, *, width: float = 6.0, height: float = 4.0, columns: int | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``n`` axes side by side, or in rows of ``columns``; tied to no window."""
+    """Return a figure with ``n`` axes side by side, or in rows of ``columns``."""
     from matplotlib.figure import Figure
 
     across = min(n, columns or n)
