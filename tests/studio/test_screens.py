@@ -72,9 +72,11 @@ def walked(page: Any) -> None:
     while len(places) <= len(controls):
         page.keyboard.press("Tab")
         place, shown = page.evaluate(FOCUSED)
-        assert shown, ("the focus cannot be seen", controls[place] if place >= 0 else None)
-        if place != places[-1] or not controls[place].startswith("<iframe"):
-            places.append(place)  # inside a frame there are controls of its own
+        inside = places[-1] >= 0 and controls[places[-1]].startswith("<iframe")
+        if inside and place in (places[-1], -1):
+            continue  # a frame has controls of its own, and may be scrolled itself
+        assert shown, ("the focus cannot be seen", place, controls[place])
+        places.append(place)
     del places[0]
     assert places == list(range(len(controls))), [controls[i] for i in places if i >= 0]
 
