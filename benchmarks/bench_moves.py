@@ -1,9 +1,10 @@
-"""Cheapest moves against a generic solver and the former search, as ratios of one run.
+"""Cheapest moves against a generic solver and a search, as ratios of one run.
 
 Run with ``COUNTERPLAY_DATA=folder python benchmarks/bench_moves.py``; without the credit tables the
 breast cancer data stand in. ``--people`` limits the people against integer programming, which takes
-up to half a minute each. ``--large`` measures instead wide moves (budget 2, without steps) and
-large ensembles (500 trees of depth 8): how many searches close, and how long the slowest takes.
+up to half a minute each. ``--tables`` measures instead one search after the other on three tables,
+``--large`` wide moves (budget 2, no steps) and large ensembles (500 trees of depth 8): how many
+searches close, and how long the slowest takes, in seconds of CPU.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from counterplay.strategic.cell_prices import price_cells
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.knapsack import MOST_STATES, least_price
 from counterplay.strategic.knapsack_dual import Problem
-from counterplay.strategic.move_solvers import TreeSolver, solver_of
-from counterplay.strategic.reach import acceptance_distance
+from counterplay.strategic.move_solvers import SearchSolver, TreeSolver, solver_of
 from counterplay.strategic.tree_milp import cheapest_by_milp
 from counterplay.strategic.tree_search import search_people
 from counterplay.studies.strategic.credit_tables import (
@@ -156,8 +156,8 @@ def _by_milp(p: Problem, need: float) -> float:
     return float(found.fun) if found.status == 0 else np.inf
 
 
-def against_the_former_search(people: int = 60) -> None:
-    """The same prices without bounds and steps: what the search for a ball decides and pays."""
+def against_a_search(people: int = 60) -> None:
+    """What a search pays that sees only decisions, as for models without a formula."""
     name, X, y = table("taiwan")
     A, B, ya, _ = train_test_split(X, y, test_size=0.3, random_state=0)
     fixed = [c for c in FIXED["taiwan"] if c in X]
@@ -165,23 +165,29 @@ def against_the_former_search(people: int = 60) -> None:
         {c: Change("both", per="sd", low=-np.inf, high=np.inf) for c in X if c not in fixed},
         reference=A,
     )
-    costs = {c: 1 / moves.blocks[c].unit if c in moves.blocks else np.inf for c in X}  # type: ignore[union-attr]
     model = GradientBoostingClassifier(n_estimators=100, max_depth=3, random_state=0).fit(A, ya)
     rejected = B.iloc[np.flatnonzero(model.predict(B) == 0)[:people]]
     plan = cheapest_moves(model, rejected, moves, positive=1)
     others = pd.concat([rejected, B.iloc[:500]])  # it copies accepted people of the table
-    old = acceptance_distance(model, others, positive=1, norm=1, costs=pd.Series(costs))
-    low, high = old.lower[: len(rejected)], old.upper[: len(rejected)]
+    searched = SearchSolver(Asked(model, others, 1), moves)
+    low, high, _, _ = searched.cheapest(np.arange(len(rejected)), np.inf, 20_000)
     decided = (high <= 1) | (low > 1)
     moved = np.isfinite(high) & (plan.upper > 0.001)
     ratio = high[moved] / plan.upper[moved]
     what = f"{name}, boosted trees 100 x 3, {len(rejected)} people"
-    former = "the search for a ball"
+    other = "a search by decisions"
     compare("strategic", f"decided at budget 1, {what}", float(plan.exact.mean()),
-            float(decided.mean()), against=former, unit="of the people", more=True)  # fmt: skip
+            float(decided.mean()), against=other, unit="of the people", more=True)  # fmt: skip
     compare("strategic", f"median price paid, {what}", 1.0, float(np.median(ratio)),
-            against=former, unit="times the optimum",
+            against=other, unit="times the optimum",
             note=f"{np.quantile(ratio, 0.9):.1f} at the 90th percentile")  # fmt: skip
+
+
+def tables(people: int = 200) -> None:
+    """Budget 1, whole numbers move by 1, five ensembles of 100 trees of depth 6, three tables."""
+    for name in (HELOC, TAIWAN, GMSC):
+        for kind in KINDS if available(name) else ():
+            _closed(name, kind, 100, 6, whole_moves, people, 1.0)
 
 
 def wide_moves(people: int = 100) -> None:
@@ -214,7 +220,7 @@ def _closed(
     assert isinstance(solver, TreeSolver)
     solver.cheapest(np.arange(1), budget, 1)  # compiles
     runs = [
-        timed(lambda i=i: solver.cheapest(np.array([i]), budget, 20_000))
+        timed(lambda i=i: solver.cheapest(np.array([i]), budget, 20_000), cpu=True)
         for i in range(len(rejected))
     ]
     exact = sum(int(run.result[2][0]) for run in runs)
@@ -233,16 +239,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=10)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per integer program")
+    parser.add_argument("--tables", action="store_true", help="one search after the other")
     parser.add_argument("--large", action="store_true", help="wide moves and large ensembles")
     given = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
+        if given.tables:
+            tables()
+            return
         if given.large:
             large_ensembles()
             wide_moves()
             return
         knapsacks()
-        against_the_former_search()
+        against_a_search()
         against_integer_programming(given.people, given.limit)
 
 

@@ -5,7 +5,8 @@ there is measured. Run with ``COUNTERPLAY_DATA=folder python benchmarks/bench_re
 XGBoost, 100 trees of depth 6; columns that are not fixed move within the seen range, without steps.
 Price 1 is one spread of a column, prices add up, there is no budget. Values that are missing stay
 so; with ``--fill`` they are the median and move as well. dice-ml is always asked about people
-without holes. Models are opened once for each package and not timed.
+without holes. Models are opened once for each package and not timed. Times are seconds of CPU, in
+one thread each, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def make_task(name: str, count: int, fill: bool) -> Task:
 
 def answered(task: Task, answer: Callable[[int], tuple[Any, bool]]) -> Answers:
     """Ask for one person after the other; the cheapest of the rows in an answer counts."""
-    runs = [timed(lambda i=i: answer(i)) for i in range(len(task.who))]
+    runs = [timed(lambda i=i: answer(i), cpu=True) for i in range(len(task.who))]
     price = [
         min((_paid(task, i, goal) for goal in run.result[0]), default=np.inf)
         for i, run in enumerate(runs)
@@ -108,7 +109,7 @@ def at_once(task: Task) -> Times:
     """The whole table in one call, per person."""
     solver = solver_of(Asked(task.model, task.who, 1), task.moves)
     everybody = np.arange(len(task.who))
-    return timed(lambda: solver.cheapest(everybody, np.inf, NODES), 3).each(len(task.who))
+    return timed(lambda: solver.cheapest(everybody, np.inf, NODES), 3, cpu=True).each(len(task.who))
 
 
 def treecf(task: Task, backend: str, limit: float) -> Answers:

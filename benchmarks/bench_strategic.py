@@ -19,6 +19,7 @@ from counterplay.strategic import (
     LinearClass,
     Moves,
     StrategicHalving,
+    cheapest_moves,
     gaming_report,
     play,
     rethreshold,
@@ -132,10 +133,7 @@ def retrained(X: np.ndarray, y: np.ndarray, r: float, rounds: int = 10) -> Any:
     shown, model = X, None
     for _ in range(rounds):
         model = LogisticRegression().fit(shown, y)
-        report = gaming_report(model, X, y, radius=r)
-        moves = report.moves(r)
-        shown = X.copy()
-        shown[moves.index] = report.reach.goals[moves.index]
+        shown = cheapest_moves(model, X, Moves.ball(X, per="unit"), budget=r).destination
     return model
 
 

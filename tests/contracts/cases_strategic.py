@@ -62,7 +62,6 @@ from counterplay.strategic.lab import (
     UnionPredictor,
     UnionSamplingClassifier,
     UnionSamplingLearner,
-    acceptance_distance,
     make_conservative,
     minimax_mistakes,
     mistake_filter,
@@ -93,11 +92,6 @@ def applicants(setting):
 def fitted(model=None):
     agents = people(200)
     return (model or LogisticRegression()).fit(agents.X, agents.y)
-
-
-def report():
-    agents = people()
-    return gaming_report(fitted(), agents.X, agents.y, radius=[0.0, 0.5])
 
 
 def run_in(setting):
@@ -332,13 +326,7 @@ GAME = {
 }
 
 FUNCTIONS = {
-    "GamingReport": {"make": report, "bad": {"radius": lambda: report().moves(-1.0)}},
-    "Reach": {"make": lambda: acceptance_distance(fitted(), people().X)},
     "ValueOfInformation": {"make": study},
-    "acceptance_distance": {
-        "args": lambda: {"model": fitted(), "X": people().X},
-        "bad": {"no model": lambda: acceptance_distance(None, people().X)},
-    },
     "minimax_mistakes": {
         "args": lambda: {
             "hypotheses": FiniteMetricClass(LINE, RULES),
@@ -414,8 +402,8 @@ FUNCTIONS = {
         },
     },
     "gaming_report": {
-        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "radius": 0.3},
-        "bad": {"radius": lambda: gaming_report(fitted(), people().X, people().y, -1.0)},
+        "args": lambda: {"model": fitted(), "X": people().X, "y": people().y, "budget": 0.3},
+        "bad": {"budget": lambda: gaming_report(fitted(), people().X, people().y, budget=-1.0)},
     },
     "mistake_filter": {
         "args": {"row": [1.0, 2.0], "rho": 1.0, "y": 0, "yhat": 1},

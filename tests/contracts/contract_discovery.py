@@ -31,9 +31,10 @@ CASE_KEYS = {
 }  # fmt: skip
 # Plumbing of core that users never call: a docstring is enough.
 PLUMBING = {
-    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "database", "draws",
-    "export_bodies", "exports", "figures", "files", "play", "programs", "progress", "records",
-    "report", "seeds", "session", "setting", "threads", "validation", "weights",
+    "annotations", "arguments", "audit", "bits", "class_builders", "class_io", "clusters",
+    "database", "draws", "export_bodies", "exports", "figures", "files", "play",
+    "programs", "progress", "records", "report", "seeds", "session", "setting",
+    "threads", "validation", "weights",
 }  # fmt: skip
 
 

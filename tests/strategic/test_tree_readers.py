@@ -168,3 +168,51 @@ def test_statistics_of_two_categories_together_are_searched_and_not_read() -> No
         cat_features=["home", "town"], one_hot_max_size=1, max_ctr_complexity=2,
     ).fit(X, y)  # fmt: skip
     assert read_ensemble(model) is None
+
+
+def test_a_hole_without_bounds_is_filled_with_a_number() -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    X.loc[::4, "a"] = np.nan
+    y = ((X["a"] < -0.3) | (X["b"] > 1.0)).astype(int)  # low values are wanted: the first cell
+    model = HistGradientBoostingClassifier(max_iter=20, early_stopping=False).fit(X, y)
+    free = Change("both", per="unit", low=-np.inf, high=np.inf, missing=0.5)
+    plan = cheapest_moves(model, X, Moves({"a": free}, reference=X))
+    filled = X["a"].isna().to_numpy() & (plan.upper > 0)
+    assert filled.any()
+    assert (plan.upper[filled] == 0.5).all()
+    assert np.isfinite(plan.destination["a"].to_numpy()[filled]).all()
+    assert (model.predict(plan.destination[filled]) == 1).all()
+
+
+@pytest.mark.parametrize("kind", ["continuous", "step", "grid", "codes"])
+def test_the_value_next_to_a_target_is_allowed_and_nearest(kind: str) -> None:
+    from counterplay.strategic.move_blocks import NumberBlock
+
+    rng = np.random.default_rng(7)
+    options: dict[str, Any] = {
+        "continuous": {},
+        "step": {"step": 0.1},
+        "grid": {"grid": np.array([-2.0, -0.5, 0.25, 1.0, 3.0])},
+        "codes": {"step": 0.5, "codes": (0.5, -1.0)},
+    }[kind]
+    block = NumberBlock("a", 1.0, 1.0, 1.0, -2.0, 3.0, **options)
+    x = rng.integers(-20, 30, 400) / 10
+    target = rng.normal(0, 2, 400)
+    if kind == "continuous":
+        every = np.concatenate((target, [-2.0, 3.0]))
+    else:
+        steps = np.arange(-80, 81) * options.get("step", 0.0)
+        every = options["grid"] if kind == "grid" else x[:, None] + steps
+    every = np.broadcast_to(every, (400, np.shape(every)[-1]))
+    every = np.where(block.allowed(x[:, None], every), every, np.nan)
+    for reach, below, best in (
+        (block.reach_up, lambda t: every < t, np.nanmin),
+        (block.reach_down, lambda t: every > t, np.nanmax),
+    ):
+        found = reach(x, target)
+        for i in range(400):
+            there = every[i][~below(target[:, None])[i] & ~np.isnan(every[i])]
+            assert (np.isnan(found[i]) and not there.size) or found[i] == best(there), i

@@ -29,7 +29,6 @@ from counterplay.strategic.lab import (
     LocalGraph,
     NeighborhoodLearner,
     RuleSetClass,
-    acceptance_distance,
     induced_predictions,
 )
 
@@ -85,8 +84,7 @@ DOORS = {
     "Moves.all": lambda X, y: Moves.all(X).describe().shape,
     "Moves.ball": lambda X, y: Moves.ball(X).describe().shape,
     "gaming_report": lambda X, y: _report(LINEAR, X, y),
-    "gaming_report: forest": lambda X, y: _report(FOREST, X, y, radius=[0.0, 0.5]),
-    "acceptance_distance": lambda X, y: acceptance_distance(TREES[0], X).goals,
+    "gaming_report: forest": lambda X, y: _report(FOREST, X, y, budget=[0.0, 0.5]),
     "rethreshold": lambda X, y: _cut(LINEAR, X, y),
     "StrategicLinearClassifier: moves": lambda X, y: _predicted(
         StrategicLinearClassifier(Moves.ball(X, per="unit"), budget=0.5).fit(X, y), X

@@ -240,7 +240,7 @@ def _advise(
     error, low, high = corrected_error(race, race.living, n_boot, rng)
     dropped = [name for name in race.candidates if name not in race.living]
     if dropped:
-        notes.append(f"Dropped early, and not part of the correction: {', '.join(dropped)}.")
+        notes.append(f"Dropped early, and not part of the correction: {'; '.join(dropped)}.")
     verdict, reason = within_one_model(race, chosen)
     model = data.maker.deployed(chosen, data.rows, data.y, data.weights)
     known: float | None = None

@@ -142,7 +142,8 @@ def cheapest_additive(
     people = PeopleMenus(score, moves)
     size = 1.0 + np.abs(score.scores[who]) + (abs(score.cut) if np.isfinite(score.cut) else 0.0)
     smooth = any(isinstance(b, NumberBlock) and not b.finite for b in score.blocks.values())
-    offsets = [-1e-12] + ([1e-15 * 8.0**k for k in range(8)] if smooth else [1e-12, 1e-10])
+    # a score that passes the cut by one rounding passes in this batch of rows and not in another
+    offsets = [-1e-12] + ([1e-13 * 8.0**k for k in range(7)] if smooth else [1e-12, 1e-10])
     pending = np.arange(n)
     for attempt, offset in enumerate(offsets):
         if not pending.size:

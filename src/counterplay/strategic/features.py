@@ -1,98 +1,23 @@
-"""Applicants' features at the door: matched by name, as numbers, with what is no number held fixed.
-
-A column of words, categories or times, or one with missing values, cannot be moved by a number. Its
-cells are numbered, nobody moves along it, and the model gets the cells back as they were.
-"""
+"""Applicants' features at the door: columns matched by name, as numbers; labels; prices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from counterplay.core.validation import BoolArray, FloatArray, array_fault, shorten
+from counterplay.core.validation import BoolArray, FloatArray, array_fault
 from counterplay.errors import InvalidInputError
 from counterplay.tables import FittedModel, Labels, Table
 from counterplay.tables.cells import listed, shown
 from counterplay.tables.models import model_names
-from counterplay.tables.reading import pick_columns
 from counterplay.tables.table import match_columns
 
 Names = tuple[str, ...] | None
 LARGEST = 1e120  # efforts are added up as squares
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """The rows of a user's table as numbers for computing, and back again for the model.
-
-    Parameters
-    ----------
-    fitted:
-        The model that reads the rows.
-    table:
-        The user's table, columns in the model's order.
-    rows:
-        One line of numbers per row; numbers of cells in the columns that are held fixed.
-    cells:
-        For each column that is held fixed its different cells, by number.
-    held:
-        Why each of them is held fixed.
-    """
-
-    fitted: FittedModel
-    table: Table
-    rows: FloatArray
-    cells: Mapping[int, pd.Series] = field(default_factory=dict)
-    held: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, fitted: FittedModel, X: Any, y: Any = None, what: str = "X") -> Features:
-        """Read a table for a model."""
-        table = fitted.table(X, y, what=what)
-        held = _held(table)
-        if not held:
-            return cls(fitted, table, numbers(table))
-        free = [j for j in range(table.width) if j not in held]
-        if not free:
-            raise InvalidInputError(
-                f"{what} has no column of numbers without missing values, so nobody could move"
-            )
-        part = replace(table, rows=pick_columns(table.rows, free), names=_some(table.names, free))
-        rows, cells = np.empty((len(table), table.width)), {}
-        rows[:, free] = numbers(part)
-        for j in held:
-            rows[:, j], cells[j] = _numbered(table.column(j))
-        names = {_name(table, j): why for j, why in held.items()}
-        return cls(fitted, table, rows, cells, names)
-
-    @property
-    def names(self) -> Names:
-        """Names of the columns: the model's, else those of the table."""
-        return self.fitted.names or self.table.names
-
-    @property
-    def movable(self) -> BoolArray:
-        """Columns that are numbers."""
-        free = np.ones(self.rows.shape[1], dtype=np.bool_)
-        free[list(self.cells)] = False
-        return free
-
-    def as_input(self, rows: FloatArray) -> Any:
-        """Return rows in the form in which the model was fitted."""
-        if not self.cells:
-            return named(rows, self.fitted.names)
-        columns: dict[Any, Any] = dict(enumerate(rows.T))
-        for j, cells in self.cells.items():
-            columns[j] = cells.take(rows[:, j].astype(np.int64)).reset_index(drop=True)
-        frame = pd.DataFrame(columns)[list(range(rows.shape[1]))]
-        if self.names is not None:
-            return frame.set_axis(list(self.names), axis=1)
-        return frame if isinstance(self.table.rows, pd.DataFrame) else frame.to_numpy()
 
 
 def numbers(table: Table) -> FloatArray:
@@ -296,38 +221,3 @@ def _frame_of_numbers(X: Any, names: Names = None) -> Any:
     if isinstance(X, list | tuple) or table.container != "table":
         return X
     return named(table.numbers(), table.names)
-
-
-def _held(table: Table) -> dict[int, str]:
-    """Return the columns that are no numbers, or not everywhere, and why."""
-    if table.container not in ("table", "matrix") or table.is_sparse:
-        return {}
-    if isinstance(table.rows, np.ndarray) and table.rows.dtype.kind in "iub":
-        return {}
-    held = {}
-    if isinstance(table.rows, np.ndarray) and table.rows.dtype.kind == "f":
-        holes = np.isnan(table.rows).sum(axis=0)
-        return {int(j): f"{holes[j]} missing" for j in np.flatnonzero(holes)}
-    words = {"category": "categories", "text": "text", "time": "times"}
-    for j, kind in enumerate(table.kinds):
-        missing = int(table.column(j).isna().sum())
-        if kind in words:
-            held[j] = words[kind]
-        elif missing:
-            held[j] = f"{missing} missing"
-    return held
-
-
-def _numbered(column: pd.Series) -> tuple[FloatArray, pd.Series]:
-    """Return the number of each cell, and the different cells in the order of their numbers."""
-    codes, _ = pd.factorize(column, use_na_sentinel=False)
-    _, first = np.unique(codes, return_index=True)
-    return codes.astype(np.float64), column.iloc[first].reset_index(drop=True)
-
-
-def _some(names: Names, places: Sequence[int]) -> Names:
-    return None if names is None else tuple(names[j] for j in places)
-
-
-def _name(table: Table, j: int) -> str:
-    return shorten(table.names[j] if table.names is not None else j, 40)

@@ -16,7 +16,6 @@ from counterplay.strategic.estimator_class import TabulatedClass
 from counterplay.strategic.filters import mistake_filter, safe_filter, safe_set_filter
 from counterplay.strategic.finite_classes import FiniteMetricClass, GraphMetric, GraphMetricClass
 from counterplay.strategic.game import CatalogueGame, Reaction, StrategicGame
-from counterplay.strategic.gaming import GamingReport
 from counterplay.strategic.graphs.baselines import (
     BiasedMajorityVote,
     HedgeOverH,
@@ -69,7 +68,6 @@ from counterplay.strategic.predictors import (
     UnionPredictor,
 )
 from counterplay.strategic.quantile_probe import QuantileProbe
-from counterplay.strategic.reach import Reach, acceptance_distance
 from counterplay.strategic.settings import (
     BLIND,
     FEATURES_AFTER,
@@ -111,7 +109,6 @@ __all__ = [
     "Feedback",
     "FiniteERM",
     "FiniteMetricClass",
-    "GamingReport",
     "GraphClass",
     "GraphGame",
     "GraphMetric",
@@ -141,7 +138,6 @@ __all__ = [
     "ProductGraphClass",
     "ProperUnionSampling",
     "QuantileProbe",
-    "Reach",
     "Reaction",
     "Red2OnlineFI",
     "Red2OnlinePMF",
@@ -169,7 +165,6 @@ __all__ = [
     "ValueOfInformation",
     "VersionSpaceLearner",
     "WinnowLearner",
-    "acceptance_distance",
     "graph_loss",
     "induced_predictions",
     "littlestone_dimension",

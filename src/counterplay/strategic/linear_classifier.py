@@ -44,7 +44,6 @@ from counterplay.strategic.features import (
 from counterplay.strategic.graphs.bags import best_threshold, score_rounding
 from counterplay.strategic.graphs.manipulation_graph import LocalGraph, ManipulationGraph
 from counterplay.strategic.metrics import DUAL
-from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.strategic.moves import Moves, check_budget
 from counterplay.strategic.moves_training import MoveOracle, train
 from counterplay.strategic.reachable_sets import Bags, Balls, best_direction, best_offset
@@ -191,10 +190,18 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         start = LogisticRegression(C=float(self.C), max_iter=int(self.max_iter))
         start.fit(rows, labels, sample_weight=weights)
         self.n_iter_ = int(start.n_iter_[0])
-        if isinstance(self.moves, Moves):
-            self._fit_moves(people, rows, labels, weights, start, budget)
-        else:
-            self._fit_sets(rows, labels, weights, start, graph)
+        if graph is not None:
+            bags = Bags(*graph.bag_points(named(rows, model_names(self))))
+            self._fit_reach(bags, labels, weights, start)
+        elif isinstance(self.moves, Moves):
+            budgets = self._budgets(len(rows), budget)
+            self._fit_moves(self.moves, budgets, people, rows, labels, weights, start)
+        elif self.radius is not None:
+            ball = Moves.ball(people, norm=self.norm, per="unit")
+            budgets = [self._radii(len(rows))]
+            self._fit_moves(ball, budgets, people, rows, labels, weights, start)
+        else:  # nobody moves
+            self._fit_reach(Balls(rows, np.zeros(len(rows)), 2.0), labels, weights, start)
         return self
 
     def _check_moves(self, graph: Any, budget: Any) -> None:
@@ -245,22 +252,6 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         dense = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
         return np.asarray(dense, dtype=np.float64)
 
-    def _fit_sets(
-        self,
-        rows: FloatArray,
-        labels: BoolArray,
-        weights: FloatArray,
-        start: LogisticRegression,
-        graph: ManipulationGraph | LocalGraph | None,
-    ) -> None:
-        """Fit for balls of the old form, or for bags of a graph."""
-        if graph is None:
-            radius = self._radii(len(rows))
-            reach: Balls | Bags = Balls(rows, radius, DUAL[self.norm])
-        else:
-            reach = Bags(*graph.bag_points(named(rows, model_names(self))))
-        self._fit_reach(reach, labels, weights, start)
-
     def _fit_reach(
         self, reach: Balls | Bags, y: BoolArray, weights: FloatArray, start: LogisticRegression
     ) -> None:
@@ -278,28 +269,26 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_moves(
         self,
+        moves: Moves,
+        budgets: list[FloatArray],
         people: Any,
         rows: FloatArray,
         y: BoolArray,
         weights: FloatArray,
         start: LogisticRegression,
-        budget: Any,
     ) -> None:
         """Fit for people who make moves."""
-        budgets = self._budgets(len(rows), budget)
         names = list(people.columns) if isinstance(people, pd.DataFrame) else list(
             range(rows.shape[1])
         )  # fmt: skip
-        self.moves.check_columns(names)
-        units = _ball_units(self.moves, names) if self.preprocessor_ is None else None
+        moves.check_columns(names)
+        units = moves.ball_units(names) if self.preprocessor_ is None else None
         if units is not None and len(budgets) == 1:
-            dual = {"sum": np.inf, "euclid": 2.0, "max": 1.0}[self.moves.combine]
+            dual = {"sum": np.inf, "euclid": 2.0, "max": 1.0}[moves.combine]
             self._fit_reach(Balls(rows, budgets[0], dual, units), y, weights, start)
             return
         first = np.append(start.coef_[0], -float(start.intercept_[0]))
-        oracles = [
-            MoveOracle(people, self._encoded, self.preprocessor_, self.moves, r) for r in budgets
-        ]
+        oracles = [MoveOracle(people, self._encoded, self.preprocessor_, moves, r) for r in budgets]
         ways = oracles if len(oracles) == 1 else [oracles[0], oracles[len(oracles) // 2],
                                                   oracles[-1]]  # fmt: skip
         directions = [start.coef_[0]]
@@ -339,7 +328,7 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         self.loss_ = loss
 
     def _radii(self, n: int) -> FloatArray:
-        radius = check_float_array(0.0 if self.radius is None else self.radius, "radius")
+        radius = check_float_array(self.radius, "radius")
         if radius.ndim > 1 or (radius.ndim == 1 and radius.size != n):
             raise InvalidInputError(
                 f"radius must be a number or one per row ({n}), got {radius.shape}"
@@ -384,25 +373,6 @@ class StrategicLinearClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
-
-
-def _ball_units(moves: Moves, names: list[Any]) -> FloatArray | None:
-    """Return how far a budget of 1 reaches along each column, if moves are an unbounded ball."""
-    units = np.zeros(len(names))
-    for name, block in moves.blocks.items():
-        free = (
-            isinstance(block, NumberBlock)
-            and not block.finite
-            and block.up == block.down
-            and np.isinf(block.low)
-            and np.isinf(block.high)
-            and np.isinf(block.hide)
-            and not block.codes
-        )
-        if not free or not isinstance(block, NumberBlock):
-            return None
-        units[names.index(name)] = block.unit / block.up
-    return units
 
 
 def _offset_for(

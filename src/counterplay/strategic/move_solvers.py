@@ -27,6 +27,7 @@ from counterplay.strategic.additive import (
     fold,
 )
 from counterplay.strategic.asking import Changes, destinations, keep_changes, no_changes
+from counterplay.strategic.ball_certificates import certified_in_ball
 from counterplay.strategic.cell_prices import price_cells, values_at
 from counterplay.strategic.fold import Asked, OpenModel, open_members, open_model
 from counterplay.strategic.move_blocks import NumberBlock
@@ -211,6 +212,7 @@ class SearchSolver:
 
     A mean of chances reaches a cut only if some member reaches it, so the cheapest move costs at
     least the least of the members' own prices; the mean is at most the mean of the members' best.
+    In a norm ball nearest neighbours, Gaussian kernels and neural nets have certificates, too.
     """
 
     asked: Asked
@@ -223,6 +225,9 @@ class SearchSolver:
         """What is said about the model."""
         if self.members:
             return f"search (best found), bounded below by {len(self.members)} additive members"
+        known = certified_in_ball(self.asked, self.moves, np.zeros(1, dtype=np.int64))
+        if known is not None:
+            return f"search (best found), bounded below by the {known[1]}"
         return "search (best found; nothing is certified from below)"
 
     def cheapest(self, who: IntArray, budget: float, nodes: int) -> Prices:
@@ -240,6 +245,9 @@ class SearchSolver:
     def _bounded(self, who: IntArray, budget: float) -> tuple[FloatArray, list[Changes]]:
         """Return what people pay at least, and where members that are asked for more lead."""
         lower, more = np.full(who.size, np.inf if self.members else 0.0), []
+        known = certified_in_ball(self.asked, self.moves, who)
+        if known is not None:
+            lower = known[0]
         for score, _ in self.members:
             people = PeopleMenus(score, self.moves)
             size = 1.0 + np.abs(score.scores[who]) + abs(score.cut)

@@ -295,6 +295,19 @@ class Moves:
             warnings.simplefilter("ignore", AssumptionWarning)  # a ball has no steps on purpose
             return cls(columns, reference=X, combine=cast(Combine, combine))
 
+    def ball_units(self, names: Sequence[Any]) -> FloatArray | None:
+        """Return how far a budget of 1 reaches along each column; None if this is no such ball."""
+        units = np.zeros(len(names))
+        for name, block in self.blocks.items():
+            free = isinstance(block, NumberBlock) and not block.finite and not block.codes
+            if self.links or not free or not isinstance(block, NumberBlock):
+                return None
+            ends = (-block.low, block.high, block.hide, block.fill)
+            if block.up != block.down or min(ends) < np.inf:
+                return None
+            units[list(names).index(name)] = block.unit / block.up
+        return units
+
     @classmethod
     def from_actions(cls, actions: Sequence[Action], *, reference: Any) -> Moves:
         """Return named actions as moves: one column each, a step of the action's change.

@@ -72,6 +72,8 @@ class MovesReport(Report):
         Distribution of budgets; None if budgets are given.
     asked
         The model with its people.
+    old
+        Whether it was asked for by ``radius``: then tables name their budgets so as well.
     """
 
     plan: MovePlan
@@ -84,6 +86,7 @@ class MovesReport(Report):
     confidence: float = 0.95
     ability: Ability | None = field(default=None, repr=False)
     asked: Asked | None = field(default=None, repr=False)
+    old: bool = field(default=False, repr=False)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per budget; one row, "ability", if the distribution of budgets is given.
@@ -100,7 +103,10 @@ class MovesReport(Report):
 
     def at(self, budget: Any) -> pd.DataFrame:
         """Return the same table for other budgets."""
-        return pd.DataFrame([self._row(r) for r in check_budgets(budget)])
+        frame = pd.DataFrame([self._row(r) for r in check_budgets(budget)])
+        if self.old:
+            frame.insert(0, "radius", frame["budget"])
+        return frame
 
     def accepted(self, budget: float) -> tuple[BoolArray, BoolArray]:
         """Return who is certainly, and who is possibly, accepted at a budget."""

@@ -7,6 +7,7 @@ from counterplay.studies.strategic.mistakes_over_time import MISTAKES_OVER_TIME
 from counterplay.studies.strategic.moves_ability import MOVES_ABILITY
 from counterplay.studies.strategic.moves_cuts import MOVES_CUTS
 from counterplay.studies.strategic.moves_enumeration import MOVES_ENUMERATION
+from counterplay.studies.strategic.moves_programs import MOVES_PROGRAMS
 from counterplay.studies.strategic.moves_search import MOVES_SEARCH
 from counterplay.studies.strategic.proper_improper import PROPER_IMPROPER
 from counterplay.studies.strategic.sample_complexity import SAMPLE_COMPLEXITY
@@ -26,6 +27,7 @@ FINITE = (
     MOVES_CUTS,
     MOVES_ABILITY,
     MOVES_ENUMERATION,
+    MOVES_PROGRAMS,
 )
 
 AREA = Area(

@@ -5,7 +5,6 @@ Source: "Setting", see docs/theory/02-strategic-finite.md.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,11 +54,9 @@ def _cell(params: Params, seed: int) -> Record:
             report = gaming_report(ready, X_test, y_test, ball, budget=r).to_frame().iloc[0]
             _write(record, k, report)
         return record
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # certificates of the ball for forests
-        report = gaming_report(model, X_test, y_test, radius=radii, pool=X_train)
-    for k, row in report.to_frame().rename(columns={"radius": "budget"}).iterrows():
-        _write(record, int(k), row)
+    report = gaming_report(model, X_test, y_test, ball, budget=radii).to_frame()
+    for k, row in enumerate(report.to_dict("records")):
+        _write(record, k, row)
     return record
 
 

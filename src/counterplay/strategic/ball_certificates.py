@@ -1,8 +1,8 @@
-"""Certified lower bounds on the effort that turns a rejection into an acceptance.
+"""Certified lower bounds on the price of acceptance in a norm ball, for models that are searched.
 
-Tree ensembles through their leaves, nearest neighbours through the triangle inequality, Gaussian
-kernels through the norm of the function, neural nets through their Lipschitz constant. Each bound
-is for the model's own space and norm; the price of a move converts it.
+Nearest neighbours through the triangle inequality, Gaussian kernels through the norm of the
+function, neural nets through their Lipschitz constant. Each bound is for the model's own space and
+norm; the price of a move converts it.
 
 Source: "The gaming report", see docs/theory/02-strategic-finite.md.
 """
@@ -13,17 +13,34 @@ from typing import Any
 
 import numpy as np
 
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, IntArray
 from counterplay.strategic.features import named
+from counterplay.strategic.fold import Asked
 from counterplay.strategic.metrics import NormMetric
+from counterplay.strategic.moves import Moves
 from counterplay.strategic.reach_linear import diagonal_steps, unwrap
-from counterplay.strategic.trees import (
-    ensemble_lower_bound,
-    histogram_leaves,
-    sklearn_leaves,
-    unscale,
-)
 from counterplay.tables.models import model_names
+
+NORMS = {"sum": 1.0, "euclid": 2.0, "max": np.inf}
+
+
+def certified_in_ball(asked: Asked, moves: Moves, who: IntArray) -> tuple[FloatArray, str] | None:
+    """Return lower bounds on the prices of rejected people and how they were obtained.
+
+    None unless the moves are an unbounded ball and the model has a certificate.
+    """
+    frame = asked.frame
+    units = moves.ball_units(list(frame.columns))
+    if units is None or not all(getattr(kind, "kind", "O") in "fiu" for kind in frame.dtypes):
+        return None
+    rows = frame.iloc[who].to_numpy(dtype=np.float64)
+    if not np.isfinite(rows).all():
+        return None
+    with np.errstate(divide="ignore"):
+        metric = NormMetric(NORMS[moves.combine], 1.0 / units)
+    found = certified_lower_bound(asked.fitted.model, rows, metric, asked.wanted)
+    # room for rounding in scalers and scores
+    return None if found is None else (found[0] * (1 - 1e-9), found[1])
 
 
 def certified_lower_bound(
@@ -40,11 +57,6 @@ def certified_lower_bound(
     a, c = scaling
     name = type(final).__name__
     z = rows * a + c
-    if name in ("RandomForestClassifier", "ExtraTreesClassifier"):
-        return _forest(final, rows, metric, wanted, a, c), "tree ensemble"
-    if name in ("GradientBoostingClassifier", "HistGradientBoostingClassifier"):
-        found = _boosting(final, rows, z, metric, wanted, a, c)
-        return None if found is None else (found, "tree ensemble")
     if name == "KNeighborsClassifier":
         nearest = _neighbours(final, z, metric, wanted, a)
         return None if nearest is None else (nearest, "nearest neighbours")
@@ -53,45 +65,6 @@ def certified_lower_bound(
     if name == "MLPClassifier" and final.out_activation_ == "logistic":
         return _network(final, z, metric, wanted, a), "Lipschitz constant"
     return None
-
-
-def _forest(
-    model: Any, rows: FloatArray, metric: NormMetric, wanted: int, a: FloatArray, c: FloatArray
-) -> FloatArray:
-    trees = [tree.tree_ for tree in model.estimators_]
-    shares = [tree.value[:, 0, wanted] / tree.value[:, 0, :].sum(axis=1) for tree in trees]
-    leaves = unscale(sklearn_leaves(trees, [np.asarray(s) for s in shares]), a, c)
-    needed = np.full(rows.shape[0], 0.5 * len(trees) - 1e-9)
-    return ensemble_lower_bound(leaves, rows, metric, needed)
-
-
-def _boosting(
-    model: Any,
-    rows: FloatArray,
-    z: FloatArray,
-    metric: NormMetric,
-    wanted: int,
-    a: FloatArray,
-    c: FloatArray,
-) -> FloatArray | None:
-    sign = 1.0 if wanted == 1 else -1.0
-    if type(model).__name__ == "GradientBoostingClassifier":
-        trees = [stage[0].tree_ for stage in model.estimators_]
-        rate = sign * model.learning_rate
-        leaves = sklearn_leaves(trees, [rate * t.value[:, 0, 0] for t in trees])
-        sums = sum(rate * tree.predict(z.astype(np.float32))[:, 0] for tree in trees)
-    else:
-        found = histogram_leaves(model, sign)
-        if found is None:
-            return None
-        leaves = found
-        start = float(np.ravel(model._baseline_prediction)[0])
-        sums = sign * (model.decision_function(named(z, model_names(model))) - start)
-    base = sign * model.decision_function(named(z, model_names(model))) - sums
-    if not np.allclose(base, base[0], rtol=1e-6, atol=1e-6):
-        return None  # the initial model is not a constant
-    slack = 1e-9 * (1.0 + np.abs(base))
-    return ensemble_lower_bound(unscale(leaves, a, c), rows, metric, -base - slack)
 
 
 def _neighbours(
