@@ -64,8 +64,8 @@ def gaming(rows: int) -> Callable[[], Any]:
 
 def halving(rules: int) -> Callable[[], Any]:
     line = strategic.instances.threshold_line(rules).hypotheses
-    adversary = strategic.instances.HalvingAdversary(line)
-    return lambda: strategic.play(strategic.StrategicHalving(line), adversary)
+    adversary = strategic.instances.HalvingAdversary
+    return lambda: strategic.play(strategic.StrategicHalving(line), adversary(line))
 
 
 def stable(parties: int) -> Callable[[], Any]:

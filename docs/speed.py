@@ -46,6 +46,7 @@ def growth_picture(path: Path = RESULTS) -> bytes | None:
     from io import BytesIO
 
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     from counterplay.core.figures import THEORY, figure_style
 
@@ -60,6 +61,8 @@ def growth_picture(path: Path = RESULTS) -> bytes | None:
                 sizes, costs = zip(*record["points"])
                 ax.loglog(sizes, costs, "o-", label=record["size"])
                 ax.plot(sizes, [costs[0] * n / sizes[0] for n in sizes], **THEORY)
+            ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.yaxis.set_minor_formatter(NullFormatter())
             ax.set_title(area)
             ax.legend(title="by")
             ax.set_ylabel("seconds")
