@@ -27,7 +27,6 @@ from sklearn.model_selection import train_test_split
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic import Moves
-from counterplay.strategic.asking import destinations
 from counterplay.strategic.fold import Asked
 from counterplay.strategic.move_solvers import TreeSolver, solver_of
 from counterplay.studies.strategic.credit_tables import (
@@ -98,9 +97,14 @@ def ours(task: Task) -> Answers:
     assert isinstance(solver, TreeSolver)
     solver.cheapest(np.arange(1), np.inf, 1)  # compiles
 
+    rows, place = task.who.to_numpy(dtype=float), {c: j for j, c in enumerate(task.who)}
+
     def answer(i: int) -> tuple[Any, bool]:
         _, _, exact, changes = solver.cheapest(np.array([i]), np.inf, NODES)
-        return destinations(task.who.iloc[[i]], np.arange(1), changes).to_numpy(), bool(exact[0])
+        goal = rows[i].copy()
+        for name, (_, values) in changes.items():
+            goal[place[name]] = values[0] if values else goal[place[name]]
+        return [goal], bool(exact[0])
 
     return answered(task, answer)
 

@@ -84,10 +84,10 @@ def replaced(column: pd.Series, places: IntArray, values: Sequence[Any]) -> pd.S
 
 
 def destinations(
-    frame: pd.DataFrame, who: IntArray, changes: Mapping[Any, tuple[IntArray, list[Any]]]
+    frame: pd.DataFrame, who: IntArray | None, changes: Mapping[Any, tuple[IntArray, list[Any]]]
 ) -> pd.DataFrame:
-    """Return the rows of some people with their changed cells."""
-    part = frame.iloc[who]
+    """Return the rows of some people (None: of all) with their changed cells."""
+    part = frame if who is None else frame.iloc[who]
     columns = {
         name: replaced(part[name], places, values)
         for name, (places, values) in changes.items()

@@ -67,10 +67,15 @@ def _category_prices(block: CategoryBlock, options: list[Any], own: IntArray) ->
 def values_at(cells: Cells, prices: CellPrices, points: IntArray, own: IntArray) -> Changes:
     """Return points given by cells as changed raw values per column."""
     changes: Changes = {}
+    differs = points != own
+    still = ~differs.any(axis=0)
     for g, block in enumerate(cells.blocks):
         if block is None:
             continue
-        moved = np.flatnonzero(points[:, g] != own[:, g])
+        if still[g] and not isinstance(block, JointCells):
+            changes[cells.columns[g]] = (np.zeros(0, dtype=np.int64), [])
+            continue
+        moved = np.flatnonzero(differs[:, g])
         cell = points[moved, g]
         if isinstance(block, JointCells):
             changes.update(block.changes(prices.who, moved, cell))

@@ -150,11 +150,12 @@ class TreeSolver:
             own = cells.own[people]
             low, high, points = search_people(cells, prices, own, target, cap, power, nodes)
             moved = values_at(cells, prices, points, own)
-            goals = destinations(asked.frame, people, moved)
+            here = asked.frame.iloc[people]
+            goals = destinations(here, None, moved)
             reach = np.isfinite(high)
             _verify(asked, goals, reach)
             changed = [name for name, (places, _) in moved.items() if len(places)]
-            spent = moves.between(asked.frame.iloc[people], goals, changed)
+            spent = moves.between(here, goals, changed)
             root = np.sqrt if power == 2 else np.asarray
             lower[part] = root(low)
             upper[part] = np.where(reach, spent, np.inf)
