@@ -60,6 +60,8 @@ def test_the_line_that_a_reader_copies_fits_the_library(name: str):
         shown = CliRunner().invoke(cli.app, [command, *inner, "--help"], terminal_width=200).output
         assert all(option in shown for option in options), area.start
         return
+    if name == "defection":
+        pytest.importorskip("flwr")
     modules = [
         importlib.import_module(f"counterplay.{place}")
         for place in (name, "federated", "federated.flower")
