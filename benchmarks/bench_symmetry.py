@@ -8,7 +8,6 @@ Errors are compared within one model only: a ratio across models says nothing ab
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import tracemalloc
@@ -264,32 +263,33 @@ def network() -> None:
 
 def peers() -> None:
     """Packages with invariant networks; none of them has a test, an advisor or estimators."""
-    for name in ("escnn", "e2cnn"):
-        if importlib.util.find_spec(name) is None:
+    for name, make in (("escnn", _steerable), ("e2cnn", _steerable), ("emlp", _perceptron)):
+        try:
+            module = make(name)
+        except ImportError:  # absent, or its compiled part does not fit this NumPy
             skipped("invariance", name, "not installable here")
         else:
-            _against_steerable(name)
-    skipped("invariance", "emlp", "not installable here")
+            _against(name, module)
 
 
-def _against_steerable(name: str) -> None:
-    """A steerable network under quarter turns against the mean over the orbit of a plain one."""
+def _against(name: str, theirs: Any) -> None:
+    """An invariant network of theirs against the mean over the orbit of a plain one."""
     from counterplay.invariance.torch import InvariantModule, TorchClassifier
 
     X, y, Z, z = turned_digits(0, 500)
     turns = groups.image_rotations((8, 8))
     rows, tests = X.astype(np.float32), Z.astype(np.float32)
     found = []
-    for module in (InvariantModule(_small_network(), turns), _steerable(name)):
+    for module in (InvariantModule(_small_network(), turns), theirs):
         model = TorchClassifier(module, epochs=20, random_state=0)
         spent = timed(lambda model=model: model.fit(rows, y))
         found.append((spent, 1 - spent.result.score(tests, z)))
     (seconds, error), (their_seconds, their_error) = found
     what = "InvariantModule, small network on turned digits, 20 epochs"
     compare("invariance", f"{what}: error", error, their_error, package=name, unit="error",
-            against="a network of regular features of C4")  # fmt: skip
+            against="an invariant network", note="other architectures")  # fmt: skip
     compare("invariance", f"{what}: fit", seconds, their_seconds, package=name,
-            against="a network of regular features of C4")  # fmt: skip
+            against="an invariant network", note="other architectures")  # fmt: skip
 
 
 def _small_network() -> Any:
@@ -328,6 +328,22 @@ def _steerable(name: str) -> Any:
             return self.head(self.body(pictures).tensor.amax(dim=(2, 3)))
 
     return Network()
+
+
+def _perceptron(name: str) -> Any:
+    """A layer of all maps of 64 pixels that keep quarter turns, and invariant outputs."""
+    groups_of, reps, layers = (
+        importlib.import_module(f"{name}.{part}") for part in ("groups", "reps", "nn.pytorch")
+    )
+    turn = np.rot90(np.arange(64).reshape(8, 8)).reshape(-1)
+
+    class Turns(groups_of.Group):
+        def __init__(self) -> None:
+            self.d, self.discrete_generators = 64, np.eye(64, dtype=np.float32)[turn][None]
+            super().__init__()
+
+    group = Turns()
+    return layers.EMLP(reps.V(group), 10 * reps.T(0)(group), group=group, ch=64, num_layers=1)
 
 
 PARTS = {

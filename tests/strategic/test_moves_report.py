@@ -136,12 +136,14 @@ def test_bad_arguments_are_refused_before_the_search(given: Any, message: str) -
         gaming_report(model, X, y, whole_moves(X), **given)
 
 
-def test_words_of_moves_are_refused_without_them() -> None:
+def test_without_moves_people_stay_in_a_ball() -> None:
     X, y = credit()
     numbers = X[["income", "age"]]
     model = LogisticRegression(max_iter=1000).fit(numbers, y)
-    with pytest.raises(InvalidInputError, match="budget needs moves="):
-        gaming_report(model, numbers, y, budget=1.0)
+    given = {"budget": [0.0, 1.0], "groups": X["home"], "value": [[0.0, -1.0], [0.0, 1.0]]}
+    one = gaming_report(model, numbers, y, **given)
+    two = gaming_report(model, numbers, y, Moves.ball(numbers), **given)
+    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
     with pytest.raises(InvalidInputError, match="give radius once"):
         gaming_report(model, numbers, y, 1.0, radius=1.0)
 

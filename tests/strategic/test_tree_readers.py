@@ -170,23 +170,6 @@ def test_statistics_of_two_categories_together_are_searched_and_not_read() -> No
     assert read_ensemble(model) is None
 
 
-def test_a_hole_without_bounds_is_filled_with_a_number() -> None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    rng = np.random.default_rng(2)
-    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
-    X.loc[::4, "a"] = np.nan
-    y = ((X["a"] < -0.3) | (X["b"] > 1.0)).astype(int)  # low values are wanted: the first cell
-    model = HistGradientBoostingClassifier(max_iter=20, early_stopping=False).fit(X, y)
-    free = Change("both", per="unit", low=-np.inf, high=np.inf, missing=0.5)
-    plan = cheapest_moves(model, X, Moves({"a": free}, reference=X))
-    filled = X["a"].isna().to_numpy() & (plan.upper > 0)
-    assert filled.any()
-    assert (plan.upper[filled] == 0.5).all()
-    assert np.isfinite(plan.destination["a"].to_numpy()[filled]).all()
-    assert (model.predict(plan.destination[filled]) == 1).all()
-
-
 @pytest.mark.parametrize("kind", ["continuous", "step", "grid", "codes"])
 def test_the_value_next_to_a_target_is_allowed_and_nearest(kind: str) -> None:
     from counterplay.strategic.move_blocks import NumberBlock

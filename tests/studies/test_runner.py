@@ -178,9 +178,3 @@ def test_a_dying_worker_is_reported(sample):
     tasks = [Task(i, "s", sample_cell, {"i": i}, 0) for i in range(2)]
     with pytest.raises(WorkerError, match="a worker process died"):
         list(backends.outcomes(tasks, jobs=2, backend="joblib", address=None))
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "127.0.0.1:99999"])
-def test_an_address_where_nobody_answers_is_refused_at_once(address: str):
-    with pytest.raises(InvalidInputError, match=f"no Ray cluster answers at '{address}'"):
-        clusters.check_reachable(address)

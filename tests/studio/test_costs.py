@@ -65,6 +65,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     return SimpleNamespace(cpu=cpu, cycles=cycles, idle=cpu["idle"])
 
 
+@pytest.mark.slow
 @pytest.mark.claim("28.03")
 def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
     cycle = 1e3 * costs.cpu["total"] / costs.cycles

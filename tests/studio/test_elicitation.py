@@ -209,6 +209,11 @@ def test_the_first_question_counts_as_the_start_page_does() -> None:
     assert (shown["number"], shown["of"]) == (1, announced(config)[0])
 
 
+def test_a_page_counts_the_questions_after_this_one(web: Web) -> None:
+    person = web.person(web.study(study()))
+    assert "Question 1, about 7 more" in person.page.text  # eight, as the start page says
+
+
 def test_the_page_says_when_an_answer_does_not_fit() -> None:
     columns = ("comfort", "price", "range")
     stream = Stream(study(catalogue(30, columns), columns=columns, target_regret=0.001))

@@ -148,6 +148,7 @@ def _bars(chart: Chart, series: Series, ax: Axes, color: str, k: int) -> None:
         ax.barh(at, y, width, xerr=errors, **style)
         ax.set_yticks(shown, labels)
         ax.set_ylim(len(shown) - 0.5, -0.5)
+        ax.locator_params(axis="x", nbins=6)  # small numbers have long labels
         ax.grid(False, axis="y")
     else:
         ax.bar(at, y, width, yerr=errors, **style)

@@ -37,12 +37,19 @@ def figure_style() -> Iterator[None]:
         yield
 
 
-def panels(n: int = 1, *, width: float = 6.0, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``n`` axes side by side, not tied to any window system."""
+def panels(
+    n: int = 1, *, width: float = 6.0, height: float = 4.0, columns: int | None = None
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with ``n`` axes side by side, or in rows of ``columns``."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * n, height), layout="constrained")
-    return figure, list(figure.subplots(1, n, squeeze=False)[0])
+    across = min(n, columns or n)
+    down = -(-n // across)
+    figure = Figure(figsize=(width * across, height * down), layout="constrained")
+    axes = list(figure.subplots(down, across, squeeze=False).ravel())
+    for ax in axes[n:]:
+        ax.remove()
+    return figure, axes[:n]
 
 
 def axes_or_new(ax: Axes | None, *, width: float = 6.0, height: float = 4.0) -> Axes:

@@ -60,6 +60,8 @@ def value_up(
     target = max(target, low)
     if grid.size:
         place = np.searchsorted(grid, target)
+        while place < grid.size and absent(grid[place], codes):
+            place += 1
         value = grid[place] if place < grid.size else np.nan
     elif not np.isnan(step):
         count = np.ceil((target - x) / step)
@@ -70,6 +72,9 @@ def value_up(
         lower = x + (count - 1) * step
         if lower >= target:
             value = lower
+        for _ in codes:  # past values that mean "no record"
+            if absent(value, codes):
+                value += step
     else:
         value = target
         for code in codes:
@@ -89,6 +94,8 @@ def value_down(
     target = min(target, high)
     if grid.size:
         place = np.searchsorted(grid, target, "right") - 1
+        while place >= 0 and absent(grid[place], codes):
+            place -= 1
         value = grid[place] if place >= 0 else np.nan
     elif not np.isnan(step):
         count = np.ceil((x - target) / step)
@@ -98,6 +105,9 @@ def value_down(
         upper = x - (count - 1) * step
         if upper <= target:
             value = upper
+        for _ in codes:
+            if absent(value, codes):
+                value -= step
     else:
         value = target
         for code in codes:
@@ -168,13 +178,7 @@ def price_lines(
                 if c == mine:
                     price[i, c], value[i, c] = 0.0, x[i, j]
                     continue
-                if gone:  # any value of the cell will do
-                    goal = value_up(start, bottom[c], low, high, step, grid, codes)
-                    if not np.isfinite(goal):
-                        goal = value_down(start, top[c], low, high, step, grid, codes)
-                    if not np.isfinite(goal):
-                        goal = start
-                elif c > mine:
+                if gone or c > mine:  # a hole may be filled with any value of the cell
                     goal = value_up(start, bottom[c], low, high, step, grid, codes)
                 else:
                     goal = value_down(start, top[c], low, high, step, grid, codes)

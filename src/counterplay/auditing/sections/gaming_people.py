@@ -57,7 +57,8 @@ def _mean_change(used: pd.Series) -> str:
     """Return the mean change in the unit of the column, or the most common switch."""
     numbers = pd.to_numeric(used, errors="coerce")
     if numbers.notna().all():
-        return f"{numbers.mean():+.3g}"
+        mean = float(numbers.mean())
+        return f"{mean:+,.0f}" if abs(mean) >= 100 else f"{mean:+.3g}"
     top = used.astype(str).value_counts()
     return f"{top.index[0]} ({top.iloc[0]:,} of {len(used):,})"
 

@@ -112,7 +112,9 @@ def _groups(grid: Grid, unit: str) -> Iterator[Figure]:
             x_label=f"mean price ({unit})", y_label="group", horizontal=True,
             series=(
                 Series(label="mean price", x=names, style="bars",
-                       y=tuple(float(row[6].value) for row in rows)),
+                       y=tuple(float(row[6].value) for row in rows),
+                       low=tuple(float(row[6].low) for row in rows),
+                       high=tuple(float(row[6].high) for row in rows)),
             ),
         ),
         table=grid,

@@ -92,7 +92,7 @@ class SymmetrySection:
         if context.template is not None:
             found.append(
                 Stage(
-                    name="labels", items=count, n_min=count, n_want=count, batch=1, value=0.1,
+                    name="labels", items=count, n_min=1, n_want=count, batch=1, value=0.1,
                     seconds=partial(_label_seconds, context), run=_labels,
                 )
             )  # fmt: skip

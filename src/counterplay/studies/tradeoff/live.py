@@ -208,7 +208,7 @@ def _budget(frame: pd.DataFrame) -> Figure:
     """Harm above the budget over time, one line per policy (mean over seeds). Dashed: what the
     guard guarantees, and the purse with the safe model's own excess; ticks: take-downs."""
     names = list(frame.stream.unique())
-    figure, axes = panels(len(names), width=4.6, height=4.2)
+    figure, axes = panels(len(names), width=4.6, height=4.2, columns=3)
     for ax, name in zip(axes, names):
         rows = frame[frame.stream == name]
         t = np.linspace(1, float(rows.rounds.iloc[0]), POINTS)
@@ -234,7 +234,7 @@ def _calibration(frame: pd.DataFrame) -> Figure:
     history, its burst, and what the future was. Where it leaves the band, the future is not like
     the history."""
     rows = frame[frame.policy == "champion"]
-    figure, axes = panels(len(rows), width=3.6, height=3.4)
+    figure, axes = panels(len(rows), width=3.6, height=3.4, columns=3)
     for ax, (_, row) in zip(axes, rows.iterrows()):
         t = np.linspace(1, float(row.rounds), POINTS)
         reach = [row[f"reach_{i:02d}"] for i in range(POINTS)]
