@@ -236,7 +236,7 @@ OF_EXTRAS = [
     "contribution/test_stable_linear.py",
     "elicitation/test_gym_models.py",
     "tradeoff/test_adapters.py",
-    "studio/test_guard_kind.py",
+    "studio/test_guard_http.py",
     "studio/test_store_append.py",
 ]
 

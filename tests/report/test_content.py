@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from counterplay import cli
 from counterplay.report import build_report
 from counterplay.studies import registry
 from counterplay.studies.runner import run_studies
@@ -42,3 +48,39 @@ def test_every_area_says_what_goes_wrong_and_what_to_do():
         study, figure = area.picture.split("/")
         (found,) = (s for s in area.studies if s.name == study)
         assert figure in found.figures, area.picture
+
+
+@pytest.mark.parametrize("name", registry.area_points())
+def test_the_line_that_a_reader_copies_fits_the_library(name: str):
+    area = registry.load_area(name)
+    if area.start.startswith("counterplay "):
+        command, *words = area.start.split()[1:]
+        options = [word for word in words if word.startswith("--")]
+        inner = words[:1] if words[0].isalpha() else []
+        shown = CliRunner().invoke(cli.app, [command, *inner, "--help"], terminal_width=200).output
+        assert all(option in shown for option in options), area.start
+        return
+    if name == "defection":
+        pytest.importorskip("flwr")
+    modules = [
+        importlib.import_module(f"counterplay.{place}")
+        for place in (name, "federated", "federated.flower")
+        if place == name or name == "defection"
+    ]
+    for call in ast.walk(ast.parse(area.start)):
+        if isinstance(call, ast.Call):
+            function = _called(call.func, modules)
+            given = {keyword.arg: None for keyword in call.keywords}
+            on_object = isinstance(call.func, ast.Attribute) and isinstance(
+                call.func.value, ast.Call
+            )
+            inspect.signature(function).bind(*[None] * (on_object + len(call.args)), **given)
+
+
+def _called(node: ast.expr, modules: list[Any]) -> Any:
+    """Return the function or class that an expression of a line names."""
+    if isinstance(node, ast.Name):
+        return next(getattr(m, node.id) for m in modules if hasattr(m, node.id))
+    assert isinstance(node, ast.Attribute)
+    owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+    return getattr(_called(owner, modules), node.attr)

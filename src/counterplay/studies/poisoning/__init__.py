@@ -31,7 +31,7 @@ AREA = Area(
         "Attack your own pipeline, then wrap it: every prediction says how many planted rows, or "
         "accounts, it survives."
     ),
-    start="PartitionClassifier(pipeline, 51).fit(table, labels, source=accounts)",
+    start="PartitionClassifier(pipeline, 51).fit(table, labels, sources=accounts)",
     picture="one-point-svm/heat-map",
     studies=(INTERVALS, PROPER, SVM, PLANE, BUDGET, AGGREGATION, SOURCES, ESCAPE),
 )

@@ -27,9 +27,9 @@ AREA = Area(
     ),
     remedy=(
         "Put the models behind a guard with a harm budget: it keeps the best one live, takes down "
-        "what exceeds the budget, and says what was used of it."
+        "what exceeds the budget, and says how much of it was used."
     ),
-    start="ChampionChallenger(models, HarmBudget(rate=0.08, burst=5))",
+    start="ChampionChallenger(models, HarmBudget(rate=0.08, burst=5), horizon=10_000)",
     picture="watchdog-on/timeline",
     studies=(
         FRONTIER,
