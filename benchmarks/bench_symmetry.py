@@ -244,6 +244,7 @@ def network() -> None:
     turns = groups.image_rotations((8, 8))
 
     X, y, Z, z = turned_digits(0, 500)
+    TorchClassifier(_small_network(), epochs=1, random_state=0).fit(X.astype(np.float32), y)  # warm
     found = {}
     for name, module, collate in (
         ("the plain network", _small_network(), None),
