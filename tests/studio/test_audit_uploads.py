@@ -23,7 +23,7 @@ from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.audit import KIND, audit_config, batches_on, checked_text, run
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
-from counterplay.studio.worker import run_worker, work
+from counterplay.studio.worker import work
 from studio.screens import mine
 from studio.studio_campaigns import HIDDEN
 from studio.test_store_jobs import until, worker
@@ -178,8 +178,10 @@ def test_an_audit_goes_on_when_its_worker_is_killed(tmp_path: Path) -> None:
     """Kill -9 in the middle of the stages; another worker continues with the same store."""
     settings = Settings(data=tmp_path / "s", lease=1.0)
     with Store.open(settings) as store:
-        whole, _ = handed_in(store, ["honest", "gaming"])
-        run_worker(settings, once=True)
+        whole, first = handed_in(store, ["honest", "gaming"])
+        with worker(settings):  # a process of its own: its memory is limited
+            until(lambda: store.job(first).state in ("done", "failed"), 240)
+        assert store.job(first).state == "done", store.job(first).error
         study, number = handed_in(store, ["honest", "gaming"])
         with worker(settings) as victim:
             until(lambda: (store.job(number).progress or {}).get("stages"), 240)

@@ -88,3 +88,23 @@ def test_pages_are_light(web: Web) -> None:
     assert weight <= 60_000
     assert len(gzip.compress(css + js)) <= 20_000
     assert len(js.splitlines()) < 300
+
+
+SERVED = """
+import json, os, pathlib, signal, sys
+import threadpoolctl
+from counterplay.studio.app import serve
+from counterplay.studio.settings import Settings
+def told(_):
+    print(max(part["num_threads"] for part in threadpoolctl.threadpool_info()), flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+serve(Settings(data=pathlib.Path(sys.argv[1]), port=0), announce=told)
+"""
+
+
+def test_a_question_does_not_wake_all_cores(tmp_path: Path) -> None:
+    """Threads of the libraries would only wait for each other, and burn a core while they do."""
+    unlimited = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    words = [sys.executable, "-c", SERVED, str(tmp_path / "data")]
+    done = subprocess.run(words, env=unlimited, capture_output=True, text=True, timeout=240)
+    assert done.stdout.splitlines()[-1] == "1", done.stderr[-500:]

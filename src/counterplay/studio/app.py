@@ -26,6 +26,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from counterplay.core.files import write_atomic
+from counterplay.core.threads import one_thread
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from counterplay.studio.web import errors
@@ -131,7 +132,8 @@ def serve(
         Called with the same.
     """
     settings.check_host()
-    # questions of many people share the cores already: threads inside one would only wait
+    # questions of many people share the cores already: threads inside one would only wait;
+    # libraries that are loaded later read the variable
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     store = Store.open(settings, server=True)
     try:
@@ -144,7 +146,7 @@ def serve(
         )  # fmt: skip
         server = _Server(config)
         secret = _login(store) if settings.loopback else None
-        with asyncio.Runner(loop_factory=_loop()) as runner:
+        with one_thread(), asyncio.Runner(loop_factory=_loop()) as runner:
             runner.run(_run(server, store, ready_file, announce, secret))
     finally:
         store.close()
