@@ -267,8 +267,8 @@ def peers() -> None:
     for name, make in (("escnn", _steerable), ("e2cnn", _steerable), ("emlp", _perceptron)):
         try:
             module = make(name)
-        except ImportError:  # absent, or its compiled part does not fit this NumPy
-            skipped("invariance", name, "not installable here")
+        except ImportError as error:  # absent, or its compiled part does not fit this NumPy
+            skipped("invariance", name, f"cannot be imported here ({str(error)[:80]})")
         else:
             _against(name, module)
 
