@@ -175,7 +175,7 @@ def labels_verdicts(frame: pd.DataFrame) -> list[Verdict]:
         out.append(Verdict("22.01", "digits, half turn: p < .05", f"{below} of {len(turned)}",
                            ">= 2 of 3", below >= 2))  # fmt: skip
     for name, low, high in (
-        ("wine, alcohol and density", 8, np.inf), ("wine, sign of alcohol", 6, np.inf),
+        ("wine, alcohol and density", 8, np.inf), ("wine, sign of alcohol", 8, np.inf),
         ("wine, sets of 3", -3, 3), ("Spambase, hp and remove", 5, np.inf),
     ):  # fmt: skip
         if name in found.index:
