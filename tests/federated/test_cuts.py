@@ -42,7 +42,7 @@ def room(run: FederationHistory, world: HuberWorld) -> float:
 @pytest.mark.parametrize("fraction", [0.25, 0.5])
 @pytest.mark.parametrize("steps", [0.5, 1.0, 5.0])
 def test_nobody_leaves_whoever_is_asked(fraction: float, steps: float) -> None:
-    """Theorem A. All 20 problems are in the study; the models between answers are checked here."""
+    """Theorem 23.A. All 20 problems are in the study; models between answers are checked here."""
     for seed in range(2):
         world, seen = HuberWorld(seed), []
         parties = world.parties()
@@ -166,7 +166,7 @@ def test_a_network_is_never_called_proved() -> None:
 
 @pytest.mark.claim("23.37")
 def test_a_forced_rollback_keeps_everybody_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Theorem B: the comparison is made to fail, the run goes on from the full step."""
+    """Theorem 23.B: the comparison is made to fail, the run goes on from the full step."""
     world, undone = HuberWorld(2), []
     holds, back = Anchor.holds, Anchor.back
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from counterplay.federated import FedAvg, SafeStep, Trust, train
+from counterplay.federated.buffers import Buffers
 from counterplay.federated.replies import Answer, averaged_buffers, read_answer
 from federated.worlds import HuberWorld
 
@@ -159,6 +160,34 @@ def test_statistics_are_averaged_by_rows_and_nobody_counts_without_bound() -> No
     odd = Answer(1.0, GOOD, buffers={"mean": np.ones(3), "other": np.ones(1)})
     assert averaged_buffers([*some, odd], clip=5.0).keys() == {"mean", "count"}
     assert averaged_buffers([]) == {}
+
+
+def test_statistics_stay_near_what_honest_parties_see() -> None:
+    """Momentum 0.1, a mean of 1, from 0: honest parties balance the liar at a fixed distance."""
+    for parties in (3, 4, 8):
+        buffers = Buffers(clip=5.0, now={"mean": np.zeros(2), "count": np.array(0)})
+        worst = 0.0
+        for _ in range(300):
+            own = 0.9 * buffers.now["mean"] + 0.1
+            true = {"mean": own, "count": buffers.now["count"] + 1}
+            lie = {"mean": np.full(2, 1e99), "count": np.array(2**62)}
+            sent = [lie] + [true] * (parties - 1)
+            buffers.take([Answer(1.0, GOOD, rows=10, buffers=b) for b in sent])
+            worst = max(worst, float(np.abs(buffers.now["mean"] - 1.0).max()))
+        limit = 5.0 / (parties - 1)  # clip * first change / (momentum * honest parties)
+        assert worst <= max(1.0, limit) + 1e-9
+        assert np.abs(buffers.now["mean"] - 1.0).max() <= limit + 1e-9
+        assert buffers.now["count"] == 5 * 300
+
+
+def test_honest_statistics_are_the_mean_by_rows_to_the_last_digit() -> None:
+    rng = np.random.default_rng(0)
+    buffers = Buffers(clip=5.0, now={"mean": np.zeros(3)})
+    for _ in range(20):
+        sent = [rng.normal(size=3) for _ in range(4)]
+        rows = [5, 7, 11, 20]
+        buffers.take([Answer(1.0, GOOD, rows=r, buffers={"mean": b}) for r, b in zip(rows, sent)])
+        assert np.array_equal(buffers.now["mean"], np.average(sent, axis=0, weights=rows))
 
 
 @pytest.mark.claim("23.26")

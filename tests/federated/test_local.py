@@ -47,6 +47,34 @@ def test_safe_step_keeps_everybody_and_fed_avg_does_not() -> None:
     assert plain.status == "everybody_left"
 
 
+def own_loss(rows: Any, w: Any) -> tuple[float, Any]:
+    """Cross-entropy of a linear model and its gradient, written down once more."""
+    X, y = rows
+    scores = X @ w[: 2 * D].reshape(D, 2) + w[2 * D :]
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    slope = (p - np.eye(2)[y]) / len(y)
+    return -np.log(p[np.arange(len(y)), y]).mean(), np.r_[(X.T @ slope).ravel(), slope.sum(axis=0)]
+
+
+@pytest.mark.parametrize("work", [LocalWork(), LocalWork(3)])
+def test_every_party_answers_for_its_own_rows_whatever_it_is_called(work: LocalWork) -> None:
+    rows = dict(zip(["west", "p10", "p9", "east"], data(4).values()))
+    crowd = LocalParties(LayeredObjective([D, 2]), rows, threshold=0.0, work=work)
+    history = train(crowd, FedAvg(), step_size=0.3, rounds=2)
+    w, start = np.zeros(SIZE), np.zeros(SIZE)
+    ends = []
+    for own in rows.values():
+        w = start
+        for _ in range(work.steps):  # type: ignore[arg-type]  # one number
+            w = w - 0.3 / work.steps * own_loss(own, w)[1]  # type: ignore[operator]
+        ends.append(w)
+    second = np.mean(ends, axis=0)
+    frame = history.to_frame().query("round == 2").set_index("party")["loss"]
+    for name, own in rows.items():
+        assert frame[name] == pytest.approx(own_loss(own, second)[0], abs=1e-12)
+
+
 @pytest.mark.parametrize("work", [LocalWork(), LocalWork(3), LocalWork(2, 8)])
 def test_the_seed_decides_and_nothing_else(work: LocalWork) -> None:
     options: dict[str, Any] = {"step_size": 0.3, "rounds": 15, "fraction": 0.5}

@@ -15,6 +15,7 @@ from counterplay.federated import (  # noqa: E402
     FedAvg,
     Federation,
     LocalParties,
+    LocalWork,
     ParameterSpace,
     Sites,
     train,
@@ -42,6 +43,39 @@ class Spare(torch.nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.used(x)
+
+
+class Recurrent(torch.nn.Module):
+    """Layers for which torch has no rule to map them over parties."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.last = torch.nn.LSTM(2, 4, batch_first=True), torch.nn.Linear(4, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.cell(x.reshape(len(x), 3, 2))[0][:, -1])
+
+
+class Branching(torch.nn.Module):
+    """A forward that looks at its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(P, CLASSES), torch.nn.Linear(P, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.one(x) if x.sum() > 0 else self.other(x)
+
+
+class OwnDropout(torch.nn.Module):
+    """Drops out by itself, as in torch's tutorials: no Dropout layer to be seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.nn.Linear(P, CLASSES)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(torch.nn.functional.dropout(x, 0.5, training=self.training))
 
 
 def two() -> Any:
@@ -76,6 +110,9 @@ KINDS = {
     "group norm": lambda: torch.nn.Sequential(torch.nn.GroupNorm(2, P), *two()),
     "dropout": lambda: torch.nn.Sequential(torch.nn.Linear(P, P), torch.nn.Dropout(0.5), *two()),
     "unused": Spare,
+    "recurrent": Recurrent,
+    "branching": Branching,
+    "own dropout": OwnDropout,
 }
 
 
@@ -185,3 +222,42 @@ def test_labels_beyond_the_scores_of_a_module_are_refused() -> None:
         party_rows(torch_objective(module), np.ones((2, 5)), [0, 1])
     own = torch_objective(module, loss=lambda out, y: out[:, 0] * y)  # labels mean what they like
     assert party_rows(own, rows, [0, 7])[1].tolist() == [0, 7]
+
+
+def test_what_runs_otherwise_in_training_mode_is_seen() -> None:
+    found = {kind for kind in KINDS if getattr(torch_objective(make(kind)), "stateful", False)}
+    assert found == {"batch norm", "dropout", "own dropout", "recurrent"}
+
+
+def test_a_forward_that_drops_out_by_itself_does_so_in_local_steps() -> None:
+    module, data = make("own dropout"), {"a": rows(1), "b": rows(2)}
+    ends = {}
+    for training in (True, False):
+        module.last.weight.data.zero_()
+        module.last.bias.data.zero_()
+        if not training:  # the same model without its dropout
+            module = torch.nn.Sequential(module.last, torch.nn.Identity())
+        work = LocalWork(2)
+        parties = LocalParties(module, data, threshold=0.0, work=work)
+        ends[training] = train(parties, FedAvg(), step_size=0.5, rounds=1).w
+    moved = ends[True].reshape(-1)[: P * CLASSES].reshape(CLASSES, P)
+    plain = ends[False].reshape(-1)[: P * CLASSES].reshape(CLASSES, P)
+    assert np.abs(moved - plain).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (lambda: torch.nn.LazyLinear(2), "weight has no shape yet"),
+        (lambda: torch.nn.Sequential(torch.nn.Linear(P, 1)), r"returns one score"),
+        (lambda: torch.nn.Linear(P, 1), r"returns one score.*loss='log_loss'"),
+        (lambda: torch.nn.Sequential(torch.nn.Linear(P, 2), torch.nn.Flatten(0)), r"\(2,\)"),
+        (lambda: torch.nn.GRU(P, 2), "one line of scores per row, got tuple"),
+        (lambda: "logistic", "torch module or an objective, got 'logistic'"),
+    ],
+)
+def test_a_module_that_does_not_score_classes_is_refused_in_one_sentence(
+    module: Any, words: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        train(LocalParties(module(), {"a": rows()}, threshold=0.1), FedAvg(), step_size=0.1)

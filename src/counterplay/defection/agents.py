@@ -248,7 +248,7 @@ class UtilityAgent(ThresholdAgent):
 @checked
 @dataclass(frozen=True)
 class RationalAgent:
-    """One party: its true target, how it decides, and thereby what it reports.
+    """One party: its true target, how it decides, and what it reports.
 
     Use a list of these in place of plain targets when parties differ in more than the target.
 
@@ -265,6 +265,10 @@ class RationalAgent:
     --------
     >>> RationalAgent(0.2).reported
     0.2
+
+    References
+    ----------
+    "Other behaviours", see docs/theory/05-defection.md.
     """
 
     eps_true: float

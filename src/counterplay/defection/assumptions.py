@@ -124,6 +124,10 @@ def check_assumptions(
     >>> points = np.random.default_rng(0).normal(size=(20, 6))
     >>> check_assumptions(c.problem, points, 0).holds
     True
+
+    References
+    ----------
+    "Setting", see docs/theory/05-defection.md.
     """
     array = np.atleast_2d(check_float_array(points, "points"))
     if array.shape[1:] != (problem.dimension,) or len(array) < 2:
@@ -222,6 +226,10 @@ def estimate_smoothness(
     >>> problem = LinearModelProblem(rows, w_star=[0.0, 0.0], loss="squared")
     >>> round(estimate_smoothness(problem, [[1.0, 1.0]], random_state=0), 6)
     4.0
+
+    References
+    ----------
+    "Setting", see docs/theory/05-defection.md.
     """
     array = np.atleast_2d(check_float_array(points, "points"))
     if array.shape[1:] != (problem.dimension,):

@@ -93,6 +93,10 @@ def classify_defections(transcript: FederationTranscript, tol: float = 1e-9) -> 
     >>> run = play(server, game, rounds=1000)
     >>> [d.harmful for d in classify_defections(run).defections]
     [False, True]
+
+    References
+    ----------
+    Proposition 5.1, see docs/theory/05-defection.md.
     """
     if transcript.repeat is None:
         raise InvalidInputError("classify_defections needs a transcript of play")

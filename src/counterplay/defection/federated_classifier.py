@@ -77,6 +77,10 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):
     >>> model = model.fit(StandardScaler().fit_transform(X), y, groups=site)
     >>> model.defect_round_, round(model.score(StandardScaler().fit_transform(X), y), 3)
     ({}, 0.965)
+
+    References
+    ----------
+    "From the protocol to a running federation", see docs/theory/05-defection.md.
     """
 
     def __init__(

@@ -115,6 +115,10 @@ class Server(Learner):
     >>> from counterplay.defection import FedAvg
     >>> Server(FedAvg(), [0.0, 0.0], step_size=0.1)
     Server(FedAvg(nu=1.0), 2 parameters)
+
+    References
+    ----------
+    "The protocol with rational agents (Algorithm 5.1)", see docs/theory/05-defection.md.
     """
 
     def __init__(

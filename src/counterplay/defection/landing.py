@@ -76,7 +76,7 @@ class Landing(Report):
 def land(
     problem: FederatedProblem, w: ArrayLike, eps: ArrayLike, H: float | None = None
 ) -> Landing:
-    """Move from a protected model into every target with one step, if that can be certified.
+    """Take one last step to every party's target, if that can be certified.
 
     Use it after ``ADAGD`` or ``SafeStep`` to hand everybody a model within its target.
 

@@ -59,6 +59,10 @@ class LinearModelProblem(FederatedProblem):
     >>> problem = LinearModelProblem([[[1.0, 0.0]], [[0.0, 2.0]]], w_star=[0.0, 0.0], tau=1.0)
     >>> problem.losses(np.array([3.0, 0.25])).tolist(), problem.H
     ([2.5, 0.125], 4.0)
+
+    References
+    ----------
+    "Setting", Proposition 5.H, Theorem 5.2, see docs/theory/05-defection.md.
     """
 
     def __init__(

@@ -77,17 +77,17 @@ def _torch(model: Any, classes: int, loss: Any, device: str, warm_start: bool) -
     from counterplay.federated.modules import torch_objective
 
     name = "cross_entropy" if loss is None else loss
-    objective = torch_objective(model, loss=name, device=device, warm_start=warm_start)
-    if type(model) is torch.nn.Sequential and isinstance(model[-1], torch.nn.Linear):
-        outputs = model[-1].out_features
+    parts = list(model) if type(model) is torch.nn.Sequential else []
+    if parts and isinstance(parts[-1], torch.nn.Linear):
+        outputs = parts[-1].out_features
         if outputs == 1 and classes == 2 and loss is None:
-            return _torch(model, classes, "log_loss", device, warm_start)
+            name = "log_loss"
         if outputs < classes and (outputs, classes) != (1, 2):
             raise InvalidInputError(
                 f"the model has {outputs} outputs, but y has {classes} classes; "
                 f"give the last layer {classes} outputs"
             )
-    return objective
+    return torch_objective(model, loss=name, device=device, warm_start=warm_start)
 
 
 def _scikit_learn(

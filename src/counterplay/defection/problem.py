@@ -147,6 +147,10 @@ class FunctionProblem(FederatedProblem):
     ...     return 0.5 * ((w - target) ** 2).sum(axis=1), w - target
     >>> FunctionProblem(oracle, 2, 2).losses(np.zeros(2)).tolist()
     [0.5, 2.0]
+
+    References
+    ----------
+    "Setting", see docs/theory/05-defection.md.
     """
 
     def __init__(self, oracle: Oracle, n_agents: int, dimension: int, **metadata: Any) -> None:

@@ -90,6 +90,10 @@ class DefectionSimulator:
     >>> result = simulator.compare(rules, rounds=150, random_state=0)
     >>> result.to_frame().set_index("rule")["defections"].to_dict()
     {'fedavg': 10, 'safe_step': 0}
+
+    References
+    ----------
+    "From the protocol to a running federation", see docs/theory/05-defection.md.
     """
 
     def __init__(

@@ -148,7 +148,7 @@ def heterogeneous_split(
 
     References
     ----------
-    Thesis, appendix "Experiments" of the chapter on multi-round federated learning.
+    "Heterogeneous data", see docs/theory/05-defection.md.
 
     Examples
     --------

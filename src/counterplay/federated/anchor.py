@@ -1,6 +1,6 @@
 """Does a sampled run fall as fast as a full one? Compared at every full round, else undone.
 
-Source: Theorem B in docs/theory/23-training.md.
+Source: Theorem 23.B in docs/theory/23-training.md.
 """
 
 from __future__ import annotations

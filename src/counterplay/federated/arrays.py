@@ -27,7 +27,24 @@ ONE_THREAD = 1e8
 
 @checked
 class NumpyArrays:
-    """Arrays in NumPy; needs no other package."""
+    """Arrays in NumPy; needs no other package.
+
+    Use it for small models on the CPU.
+
+    Parameters
+    ----------
+    dtype:
+        Precision of the numbers.
+
+    Examples
+    --------
+    >>> NumpyArrays("float32")
+    NumpyArrays('float32')
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
+    """
 
     name = "numpy"
     on_cpu = True
@@ -96,7 +113,26 @@ class NumpyArrays:
 
 @checked
 class TorchArrays:
-    """Tensors in torch, on the CPU or a GPU."""
+    """Tensors in torch, on the CPU or a GPU.
+
+    Use it for networks, and with ``device="cuda"`` on a GPU. Needs the extra ``federated``.
+
+    Parameters
+    ----------
+    dtype:
+        Precision of the numbers.
+    device:
+        Where the tensors are: ``"cpu"``, ``"cuda"`` or another device of torch.
+
+    Examples
+    --------
+    >>> TorchArrays("float64")  # doctest: +SKIP
+    TorchArrays('float64', 'cpu')
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
+    """
 
     name = "torch"
 

@@ -181,6 +181,7 @@ def parallel_sentence(pair: tuple[str, str, float]) -> str:
 
 def panel(gauge: RoundGauge) -> Table:
     """Return the health gauge of a round as a table for the terminal."""
+    from rich.markup import escape
     from rich.table import Table
 
     sigma = gauge.sigma_min
@@ -192,12 +193,13 @@ def panel(gauge: RoundGauge) -> Table:
     table.add_column("state")
     for p in sorted(gauge.parties, key=lambda p: p.party):
         if p.event:
-            table.add_row(p.party, "", "", "", p.event)
+            table.add_row(escape(p.party), "", "", "", escape(p.event))
         else:
             state = "could leave next" if p.predicted else "stays"
-            table.add_row(p.party, f"{p.loss:.4f}", f"{p.threshold:.4f}", f"{p.gap:+.4f}", state)
+            numbers = (f"{p.loss:.4f}", f"{p.threshold:.4f}", f"{p.gap:+.4f}")
+            table.add_row(escape(p.party), *numbers, state)
     if gauge.parallel is not None and gauge.status == "stalled":
-        table.caption = parallel_sentence(gauge.parallel)
+        table.caption = escape(parallel_sentence(gauge.parallel))
     return table
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+NAMED = 12  # parties with a name of their own in the picture
+
 
 @checked(arrays=True)
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,10 @@ class FederationHistory(Report):
     Largest distance to a target: 0.3 (north).
     >>> history.to_frame()["gap"].tolist()
     [0.3]
+
+    References
+    ----------
+    "The verdict", see docs/theory/23-training.md.
     """
 
     rounds: tuple[RoundGauge, ...]
@@ -207,26 +213,39 @@ class FederationHistory(Report):
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw every party's distance to its target over the rounds."""
-        from counterplay.core.figures import axes_or_new
+        """Draw every party's distance to its target over the rounds.
 
-        ax = axes_or_new(ax)
+        A cross ends the line of a party that left; dots lead to where the final model puts it, if
+        that is known. Of more than twelve parties the twelve that end farthest are named.
+        """
+        from counterplay.core.figures import axes_or_new, label_of
+
+        ax = axes_or_new(ax, width=7.2)
         frame = self.to_frame()
-        for name, rows in frame[frame["event"] == ""].groupby("party", sort=False):
-            ax.plot(rows["round"], rows["gap"], marker=".", label=str(name))
+        lines = list(frame[frame["event"] == ""].groupby("party", sort=False))
+        if len(lines) > NAMED:
+            lines.sort(key=lambda line: -line[1]["gap"].iloc[-1])
+        for i, (name, rows) in enumerate(lines):
+            told = label_of(str(name), longest=30)
+            told += f", left in round {self.left[name]}" if name in self.left else ""
+            look: dict[str, Any] = (
+                {"label": told} if i < NAMED else {"color": "#cccccc", "zorder": 1}
+            )
+            (line,) = ax.plot(rows["round"], rows["gap"], marker=".", **look)
+            if name in self.left:
+                end, colour = rows.iloc[-1], line.get_color()
+                ax.plot(end["round"], end["gap"], "x", color=colour, markersize=9)
+                gap = self.final.get(str(name), math.nan) - end["threshold"]
+                ax.plot([end["round"], len(self.rounds)], [end["gap"], gap], ":", color=colour)
         ax.axhline(0.0, color="black", linewidth=1.0)
         if self.delta is not None:
             for factor in (1, 2):
                 ax.axhline(factor * self.delta, color="black", linestyle="--", linewidth=1.0)
-        for i, (name, r) in enumerate(self.left.items()):
-            ax.axvline(r, color="grey", linestyle=":", linewidth=1.0)
-            spot = (r, 0.98 - 0.06 * (i % 6))
-            ax.annotate(
-                f"{name} left ", spot, None, ("data", "axes fraction"), ha="right", va="top"
-            )
         ax.set_xlabel("round")
         ax.set_ylabel("loss above the party's target")
-        ax.legend(fontsize="small")
+        if lines:
+            title = f"farthest {NAMED} of {len(lines)}" if len(lines) > NAMED else None
+            ax.legend(fontsize="small", title=title, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return ax
 
 

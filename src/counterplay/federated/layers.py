@@ -23,6 +23,7 @@ from counterplay.federated.objective import Objective
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid", "identity")
 MOST_PARAMETERS = 1 << 26  # half a GiB
+ONE_SCORE = "the model returns one score, cross_entropy needs one per class; use loss='log_loss'"
 
 
 @checked
@@ -52,6 +53,10 @@ class LayeredObjective(Objective):
     >>> loss, accuracy, gradient = model.gradients(np.zeros((1, model.size)), x, y, weight)
     >>> round(float(loss[0]), 4), gradient.shape
     (1.0986, (1, 9))
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class LayeredObjective(Objective):
                 f"{maps} maps need {maps - 1} activations and {maps} flags for biases"
             )
         self.loss_name, self.loss = loss, row_loss(loss)
+        if self.sizes[-1] == 1 and loss == "cross_entropy":
+            raise InvalidInputError(ONE_SCORE)
         self.penalty = check_real(penalty, "penalty", low=0.0)
         self.backend = NumpyArrays() if backend is None else backend
         self.classes = max(2, self.sizes[-1])

@@ -85,6 +85,10 @@ class LocalParties:
     >>> parties = LocalParties(LayeredObjective([1, 2]), data, threshold=0.3)
     >>> train(parties, FedAvg(), step_size=0.3, rounds=20).left
     {'south': 2, 'north': 5}
+
+    References
+    ----------
+    "Setting", see docs/theory/23-training.md.
     """
 
     model: Any
@@ -197,7 +201,8 @@ def train(
     Guarantees
     ----------
     Convex losses, exact answers, :class:`SafeStep` or :class:`ADAGD`: nobody leaves, whoever is
-    asked in which round, at any step size (Theorem A). Otherwise what ``history.guarantee`` says.
+    asked in which round, at any step size (Theorem 23.A). Otherwise ``history.guarantee`` tells
+    what holds.
 
     Examples
     --------
@@ -233,6 +238,7 @@ def train(
     for m, name in enumerate(crowd.names):
         server.roster.introduce(m, name)
     w = objective.start(server.schedule.key)[0]
+    server.buffers.now = objective.buffers()
     everybody = range(len(crowd.names))
     for r in range(1, check_positive_int(rounds, "rounds") + 1):
         asked = server.ask(everybody, r, share)
@@ -240,7 +246,7 @@ def train(
         counts = parties.work.counts(np.array(asked)).tolist() if steps is None else steps
         tasks = {m: k for m, k in zip(asked, counts) if k}  # a party without work is left alone
         w = server.receive(r, w, crowd.answers(w, r, eta, tasks), list(tasks), everybody, eta)
-        objective.load_buffers(server.buffers)
+        objective.load_buffers(server.buffers.now)
         if server.status != "running":
             break
     else:
@@ -293,7 +299,8 @@ class _Crowd:
     ) -> list[LocalReport]:
         """One batched pass over all parties that were asked."""
         model, fetch = self.objective, self.objective.backend.fetch
-        data = self.data if len(some) == len(self.names) else self.data.only(some)
+        in_order = np.array_equal(some, np.arange(len(self.names)))  # asked by name, held as given
+        data = self.data if in_order else self.data.only(some)
         start = model.backend.repeat(model.backend.put(w[None]), len(some))
         loss, accuracy, full = model.gradients(start, data.x, data.y, data.weight)
         update = full

@@ -53,6 +53,47 @@ class TrainingRecord:
     stayed, and ``r`` for agents that left on receiving ``w_{r-1}``; ``workload`` ``(S, M)`` counts
     the rounds in which an agent reported; ``rounds`` ``(S,)`` the updates of the model; ``w``
     ``(S, d)`` the final models. After a run has stopped its last values are repeated.
+
+    Parameters
+    ----------
+    loss:
+        Losses of all agents, also of those who left, ``(S, R+1, M)``.
+    accuracy:
+        Their accuracies, ``(S, R+1, M)``.
+    population:
+        Accuracy on the test set, ``(S, R+1)``; nan where it was not measured.
+    active:
+        Who took part in each round, ``(S, R, M)``.
+    predicted:
+        Who was predicted to leave, ``(S, R, M)``.
+    defect_round:
+        Round in which an agent left on receiving the model before it, -1 if it stayed, ``(S,
+        M)``.
+    workload:
+        Rounds in which an agent reported, ``(S, M)``.
+    rounds:
+        Number of updates of the model, ``(S,)``.
+    status:
+        How each run ended.
+    w:
+        Final models, ``(S, d)``.
+    eps:
+        Targets of the agents.
+
+    Examples
+    --------
+    >>> from counterplay.core.draws import run_keys
+    >>> from counterplay.federated import FedAvg, LayeredObjective
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.2], [0.1, -1.0]])
+    >>> sites = Sites.from_agents(X, [1, 1, 0, 0], [0, 1, 0, 1])
+    >>> federation = Federation(LayeredObjective([2, 2]), sites, eps=0.2)
+    >>> record = federation.train(FedAvg(), run_keys(0, 1), step_size=1.0, rounds=50)
+    >>> record.loss.shape  # seeds, models, agents
+    (1, 51, 2)
+
+    References
+    ----------
+    "FedAvg with local steps (Algorithm D.1)", see docs/theory/05-defection.md.
     """
 
     loss: FloatArray
@@ -132,6 +173,10 @@ class Federation:
     >>> record = federation.train(FedAvg(), run_keys(0, 1), step_size=1.0, rounds=50)
     >>> record.defect_round[0].tolist(), record.status
     ([7, 7], ('everybody_left',))
+
+    References
+    ----------
+    "FedAvg with local steps (Algorithm D.1)", see docs/theory/05-defection.md.
     """
 
     def __init__(

@@ -22,20 +22,13 @@ from counterplay.core.draws import Keys
 from counterplay.core.validation import shorten
 from counterplay.errors import InvalidInputError
 from counterplay.federated.arrays import Array, Precision, TorchArrays
-from counterplay.federated.layers import LayeredObjective
+from counterplay.federated.layers import ONE_SCORE, LayeredObjective
 from counterplay.federated.losses import row_loss
 from counterplay.federated.objective import Objective
 from counterplay.federated.parameters import ParameterSpace
 
 _ACTIVATIONS = {torch.nn.ReLU: "relu", torch.nn.Tanh: "tanh", torch.nn.Sigmoid: "sigmoid"}
 _BACKWARD = ("_backward_hooks", "_backward_pre_hooks", "_post_accumulate_grad_hooks")
-_TRAINING = (  # parts that do something else in training mode
-    torch.nn.modules.batchnorm._NormBase,
-    torch.nn.modules.dropout._DropoutNd,
-    torch.nn.RReLU,
-    torch.nn.RNNBase,
-    torch.nn.MultiheadAttention,
-)
 TorchLoss = Callable[[Array, Array], Array]
 """``(outputs (n, C), labels (n,)) -> losses (n,)``."""
 
@@ -71,6 +64,11 @@ def torch_objective(
     >>> type(torch_objective(torch.nn.Bilinear(2, 2, 2))).__name__
     'TorchModule'
     """
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidInputError(
+            f"the model must be a torch module or an objective, got {shorten(module, 60)}; "
+            "LayeredObjective([columns, classes]) is logistic regression"
+        )
     _check_untouched(module)
     backend = TorchArrays(dtype, device)
     if isinstance(loss, str) and _is_plain(module):
@@ -92,6 +90,17 @@ def _check_untouched(module: torch.nn.Module) -> None:
                 f"the forward of {called} was replaced on the object, which would not run here; "
                 "make a subclass with that forward"
             )
+
+
+def _trains_otherwise(part: torch.nn.Module) -> bool:
+    """Whether the part looks at ``training``: dropout, running statistics, or code of the user's.
+
+    Every method of its class is read, not the names of known classes: ``F.dropout(x, training=
+    self.training)`` in a forward counts as much as a ``Dropout`` layer.
+    """
+    own = [kind for kind in type(part).__mro__ if issubclass(kind, torch.nn.Module)]
+    methods = [f for kind in own if kind is not torch.nn.Module for f in vars(kind).values()]
+    return any("training" in f.__code__.co_names for f in methods if hasattr(f, "__code__"))
 
 
 def _layers(module: torch.nn.Module) -> list[Any]:
@@ -150,11 +159,12 @@ class TorchModule(Objective):
         warm_start: bool = False,
     ) -> None:
         self.module, self.backend, self.warm_start = module, backend, warm_start
-        self.template = copy.deepcopy(module).eval().to(device=backend.device, dtype=backend.dtype)
+        self.template = _copy(module).eval().to(device=backend.device, dtype=backend.dtype)
         self.space = ParameterSpace.of_module(self.template)
         self.size, self.classes = self.space.size, 0
-        self.named = isinstance(loss, str)
-        self.stateful = any(isinstance(part, _TRAINING) for part in self.template.modules())
+        self.named, self.one_score = isinstance(loss, str), loss != "cross_entropy"
+        self.stateful = any(map(_trains_otherwise, self.template.modules()))
+        self._mapped = True  # until a part turns out to have no rule for vmap
         self.convex = self.named and type(module) is torch.nn.Linear
         self.row_loss = loss if callable(loss) else _named_loss(loss, backend)
 
@@ -171,7 +181,7 @@ class TorchModule(Objective):
                 raise InvalidInputError(
                     f"the module does not take rows of shape {X.shape[1:]}: {shorten(error)}"
                 ) from None
-            self.classes = max(2, scores.shape[-1])
+            self.classes = _classes(scores, self.one_score)
         return X
 
     def start(self, keys: Keys) -> NDArray[np.float64]:
@@ -193,7 +203,15 @@ class TorchModule(Objective):
         def single(own: dict[str, Array], rows: Array) -> Array:
             return torch.func.functional_call(self.template, own, (rows,), tie_weights=True)
 
-        return torch.func.vmap(single)(params, x)
+        if self._mapped:
+            try:
+                return torch.func.vmap(single)(params, x)
+            except RuntimeError:  # recurrent layers, or a forward that branches on its rows
+                self._mapped = False
+        alone = [
+            single({name: p[b] for name, p in params.items()}, rows) for b, rows in enumerate(x)
+        ]
+        return torch.stack(alone)
 
     def outputs(self, w: Array, x: Array) -> Array:
         """Return the scores of every row."""
@@ -270,11 +288,38 @@ class TorchModule(Objective):
         return {n: self.backend.fetch(v.clone()) for n, v in self.template.named_buffers()}
 
     def load_buffers(self, buffers: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the running statistics of the template."""
+        """Replace running statistics, and frozen parameters where given, of the template."""
+        frozen = [(n, p) for n, p in self.template.named_parameters() if not p.requires_grad]
         with torch.no_grad():
-            for name, value in self.template.named_buffers():
+            for name, value in (*self.template.named_buffers(), *frozen):
                 if name in buffers:
                     value.copy_(torch.from_numpy(np.array(buffers[name])))
+
+
+def _copy(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy of the module; one that cannot be copied, or is not ready, is refused."""
+    for name, p in (*module.named_parameters(), *module.named_buffers()):
+        if torch.nn.parameter.is_lazy(p):
+            raise InvalidInputError(
+                f"{name} has no shape yet; call the module once on a batch of rows first"
+            )
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:
+        raise InvalidInputError(f"the module cannot be copied: {shorten(error)}") from None
+
+
+def _classes(scores: Any, one_score: bool) -> int:
+    """How many classes the module tells apart, from its scores of one row."""
+    if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != 1:
+        got = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+        raise InvalidInputError(
+            f"the module must return one line of scores per row, got {got} for one row; "
+            "a loss of your own takes other outputs"
+        )
+    if scores.shape[1] == 1 and not one_score:
+        raise InvalidInputError(ONE_SCORE)
+    return max(2, int(scores.shape[1]))
 
 
 def _named_loss(name: str, backend: TorchArrays) -> TorchLoss:

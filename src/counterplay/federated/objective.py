@@ -31,6 +31,17 @@ class Objective(ABC):
     """Losses ``F(w; data) = sum_j weight_j loss_j(w)`` of ``B`` parameter vectors and data sets.
 
     Subclasses set ``backend``, ``size`` (the number of parameters ``d``) and ``classes``.
+
+    Examples
+    --------
+    >>> from counterplay.federated import LayeredObjective
+    >>> objective = LayeredObjective([4, 3])  # a linear model: 4 features, 3 classes
+    >>> isinstance(objective, Objective), objective.size, objective.convex
+    (True, 15, True)
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
     """
 
     backend: Backend
@@ -122,6 +133,10 @@ class CallableObjective(Objective):
     >>> x, y, weight = np.ones((1, 2, 1)), np.array([[0, 1]]), np.full((1, 2), 0.5)
     >>> [part.tolist() for part in model.gradients(np.zeros((1, 1)), x, y, weight)]
     [[0.25], [0.0], [[-0.5]]]
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
     """
 
     def __init__(

@@ -44,6 +44,10 @@ class ParameterSpace:
     [0.0, 0.0, 1.0, 1.0]
     >>> {name: part.tolist() for name, part in space.rebuild(np.arange(4.0), model).items()}
     {'a': [0.0, 1.0], 'b': [[2.0, 3.0]], 'c': [[2.0, 3.0]], 'seen': 3}
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
     """
 
     shapes: Mapping[str, tuple[int, ...]]

@@ -31,7 +31,7 @@ Fields = Mapping[str, Any]
 @checked
 @dataclass(frozen=True)
 class Trust:
-    """What the server believes of a party's answer.
+    """How far the server trusts a party's answer.
 
     Parameters
     ----------
@@ -51,6 +51,10 @@ class Trust:
     --------
     >>> Trust(loss_range=(0.0, 10.0)).clip
     5.0
+
+    References
+    ----------
+    "The inbox", "Influence", see docs/theory/23-training.md.
     """
 
     loss_range: tuple[float, float] = (0.0, 1e6)
@@ -128,7 +132,7 @@ def read_answer(fields: Fields, w: FloatArray, step_size: float, trust: Trust) -
         threshold=_optional(fields, "threshold", math.nan),
         loss_se=_optional(fields, "loss_se", 0.0),
         gradient_error=_optional(fields, "gradient_error", 0.0),
-        name=None if name is None else str(name)[:100],
+        name=None if name is None else printable(str(name))[:100].strip() or None,
         rows=rows,
         buffers=_buffers(fields),
         ordinary=ordinary,
@@ -232,7 +236,18 @@ def too_long(answers: Mapping[int, Answer], usual: float) -> dict[int, str]:
 def reason(error: Exception) -> str:
     """What is wrong, at most 200 characters of it."""
     kind = "" if isinstance(error, InvalidInputError) else f"{type(error).__name__}: "
-    return f"{kind}{error}"[:200]
+    return printable(f"{kind}{error}")[:200]
+
+
+def printable(text: str) -> str:
+    """The text in one line, without the signs that steer a terminal.
+
+    Examples
+    --------
+    >>> printable("north\\n\\x1b[31mwing")
+    'north [31mwing'
+    """
+    return "".join(sign if sign.isprintable() else " " for sign in text).replace("  ", " ")
 
 
 def check_rows_sent(metrics: Mapping[str, Any], key: str) -> int:

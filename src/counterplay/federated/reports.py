@@ -65,6 +65,8 @@ class Caution:
 class Reports:
     """What the server knows of the parties that still take part, at the model ``w``.
 
+    Use it to call a rule of your own outside of a run.
+
     Parameters
     ----------
     loss : array of shape (M,)
@@ -89,6 +91,17 @@ class Reports:
         Factor in (0, 1] of each party in means and sums; shortens vectors that are far too long.
     caution : Caution, optional
         How far ``loss`` can be trusted as a bound; None where everybody was asked.
+
+    Examples
+    --------
+    >>> from counterplay.federated.stack import NumpyStack
+    >>> reports = Reports(np.array([1.0, 3.0]), NumpyStack([[1.0], [2.0]]), np.zeros(2))
+    >>> reports.ids.tolist()
+    [0, 1]
+
+    References
+    ----------
+    "The protocol with rational agents (Algorithm 5.1)", see docs/theory/05-defection.md.
     """
 
     loss: FloatArray
@@ -147,6 +160,8 @@ class Reports:
 class Decision:
     """The server's move of one round.
 
+    What :meth:`Rule.decide` returns.
+
     Attributes
     ----------
     step : vector
@@ -162,6 +177,19 @@ class Decision:
         Inner products of the gradients, where the rule needed them.
     urgent : bool array of shape (M,), optional
         Parties whose bound is too weak for a full step: ask them next.
+
+    Examples
+    --------
+    >>> from counterplay.federated import FedAvg
+    >>> from counterplay.federated.stack import NumpyStack
+    >>> reports = Reports(np.array([1.0, 3.0]), NumpyStack([[1.0], [2.0]]), np.zeros(2))
+    >>> decision = FedAvg().decide(reports, 1.0, RuleState())
+    >>> decision.step.tolist(), decision.status
+    ([-1.5], 'running')
+
+    References
+    ----------
+    "The protocol with rational agents (Algorithm 5.1)", see docs/theory/05-defection.md.
     """
 
     step: Vector
@@ -187,6 +215,13 @@ class RuleState:
     ``per_party`` holds the logarithms of the weights of ``MWFed`` and the first losses
     ``F_m(w_0)`` of ``SafeStep``.
 
+    Parameters
+    ----------
+    round:
+        Number of the last round.
+    per_party:
+        The number remembered for each party.
+
     Examples
     --------
     >>> state = RuleState()
@@ -194,6 +229,10 @@ class RuleState:
     [0.5, 0.25]
     >>> state.recall(np.array([7]), np.array([9.0])).tolist()
     [0.25]
+
+    References
+    ----------
+    "The protocol with rational agents (Algorithm 5.1)", see docs/theory/05-defection.md.
     """
 
     round: int = 0
@@ -214,6 +253,16 @@ class Rule(Protocol):
 
     A rule with ``protects = True`` decides from the latest answer of every party that remains, one
     without from those who answered in this round.
+
+    Examples
+    --------
+    >>> from counterplay.federated import FedAvg
+    >>> isinstance(FedAvg(), Rule)
+    True
+
+    References
+    ----------
+    "The protocol with rational agents (Algorithm 5.1)", see docs/theory/05-defection.md.
     """
 
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:

@@ -34,9 +34,9 @@ class Roster:
         return self._names.get(node, f"node {node}")
 
     def introduce(self, node: int, name: str | None) -> None:
-        """Remember the party, and its name if it has one that nobody else has."""
+        """Remember the party, and the first name that it gives itself, if nobody else has it."""
         self.number(node)
-        if name is not None and self._names.get(node) != name:
+        if name is not None and node not in self._names:
             taken = name in self._names.values()
             self._names[node] = f"{name} (node {node})" if taken else name
 

@@ -2,7 +2,7 @@
 
 Draws depend on the seed, the round and the sorted names of the parties only, so that the same seed
 asks the same parties in this process and on Flower.
-Source: Theorem B in docs/theory/23-training.md.
+Source: Theorem 23.B in docs/theory/23-training.md.
 """
 
 from __future__ import annotations

@@ -17,23 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.federated.anchor import Anchor
 from counterplay.federated.blocking import Blocking
+from counterplay.federated.buffers import Buffers
 from counterplay.federated.cuts import Cuts, Slack
 from counterplay.federated.gauges import GOODBYE, PartyGauge, RoundGauge, Status
 from counterplay.federated.history import FederationHistory
 from counterplay.federated.inbox import NO_REPLY, Inbox, refuse
-from counterplay.federated.replies import (
-    UNUSABLE,
-    Answer,
-    Fields,
-    Trust,
-    averaged_buffers,
-)
+from counterplay.federated.replies import UNUSABLE, Answer, Fields, Trust
 from counterplay.federated.reports import Decision, Reports, Rule, RuleState
 from counterplay.federated.roster import Roster
 from counterplay.federated.rules import FedAvg, MWFed, SafeStep
@@ -99,8 +93,7 @@ class Coordinator:
         self.cuts = Cuts(learn_scale)
         self.gauges: list[RoundGauge] = []
         self.last: Reports | None = None
-        self.buffers: dict[str, NDArray[Any]] = {}
-        self.buffer_parties = 0
+        self.buffers = Buffers(self.trust.clip)
         self.tolerance = 1e-9  # of bounds that were computed in double precision
         self.rollbacks = 0
         self.remarks: list[str] = []
@@ -115,17 +108,20 @@ class Coordinator:
     def history(self, notes: tuple[str, ...] = (), **more: Any) -> FederationHistory:
         """The run so far."""
         first: tuple[str, ...] = (NOBODY,) if self._averaged else ()
-        if self.buffer_parties:
-            many = self.buffer_parties
-            first += (f"BatchNorm statistics averaged over {many} parties; GroupNorm avoids this.",)
-        blocked = self._blocking.remarks(self.status, self.roster.name)
+        first += self.buffers.told()
+        name = self.roster.name  # a party may have told its name later
+        blocked = self._blocking.remarks(self.status, name)
+        gauges = (
+            replace(g, parties=tuple(replace(p, party=name(p.node)) for p in g.parties))
+            for g in self.gauges
+        )
         return FederationHistory(
-            tuple(self.gauges),
+            tuple(gauges),
             self.status,
             getattr(self.rule, "delta", None),
             notes=(*first, *notes),
             guarantee=self.guarantee,
-            set_aside={self.roster.name(n): r for n, r in self.roster.aside.items()},
+            set_aside={name(node): r for node, r in self.roster.aside.items()},
             remarks=(*self.remarks, *self._undone_told(), *blocked),
             **more,
         )
@@ -209,9 +205,7 @@ class Coordinator:
         step = np.asarray(decision.step)
         if decision.status != "running" or not step.any():
             return w
-        found = averaged_buffers(list(answers.values()), self.trust.clip)
-        if found:
-            self.buffers, self.buffer_parties = found, len(answers)
+        self.buffers.take(list(answers.values()))
         return np.asarray(w + step)
 
     def _plain(
@@ -238,17 +232,23 @@ class Coordinator:
         if self.protects and answers:
             silent = all(math.isnan(answer.loss) for answer in answers.values())
             self._averaged = silent and not len(self.cuts)
-            if not self._averaged:
-                refuse(self._too_little(answers), answers, absent)
+        if not self._averaged and (self.protects or getattr(self.rule, "reads_losses", False)):
+            refuse(self._too_little(answers), answers, absent)
         return answers, absent
 
+    def forget_bounds(self) -> None:
+        """Drop all bounds: the model is another vector now, and everybody is new."""
+        for node in self.cuts.nodes:
+            self.cuts.drop(node)
+        self._anchor = None
+
     def _too_little(self, answers: Mapping[int, Answer]) -> dict[int, str]:
-        """Answers that say too little for a rule that protects."""
+        """Answers that say too little for a rule that protects, or that looks at losses."""
         found = {}
         for node, answer in answers.items():
             if math.isnan(answer.loss):
                 found[node] = f"{type(self.rule).__name__} needs the loss at the model sent"
-            elif math.isnan(answer.threshold) and self.threshold is None:
+            elif self.protects and math.isnan(answer.threshold) and self.threshold is None:
                 found[node] = (
                     "it has no threshold: let the client send one, or set threshold in the strategy"
                 )
@@ -295,7 +295,7 @@ class Coordinator:
                 )
 
     def _undone(self, w: FloatArray, step_size: float) -> FloatArray | None:
-        """Theorem B: a period that fell too little is replaced by the full step at its start."""
+        """Theorem 23.B: a period that fell too little is replaced by the full step at its start."""
         if self._anchor is None:
             return None
         self._anchor.rounds += 1

@@ -43,6 +43,29 @@ class Sites:
 
     ``index`` ``(T, M, n)`` holds row numbers, padded with 0; ``sizes`` ``(T, M)`` says how many
     count. ``T`` is the number of different splits: 1 (shared by all seeds) or one per seed.
+
+    What a federation in memory trains on; usually made by :meth:`from_agents`.
+
+    Parameters
+    ----------
+    X:
+        Rows of all parties.
+    y:
+        Their class numbers.
+    index:
+        Row numbers of each party, ``(T, M, n)``, padded with 0.
+    sizes:
+        How many of them count, ``(T, M)``.
+
+    Examples
+    --------
+    >>> sites = Sites.from_agents(np.zeros((5, 1)), [0, 1, 0, 1, 0], [0, 0, 1, 0, -1])
+    >>> sites.sizes.tolist()  # one split, two parties; nobody holds the last row
+    [[3, 1]]
+
+    References
+    ----------
+    "Torch modules", see docs/theory/23-training.md.
     """
 
     X: NDArray[Any]

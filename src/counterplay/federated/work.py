@@ -94,7 +94,29 @@ ONE_STEP = LocalWork()
 class LocalReport:
     """One party's report: loss and accuracy at the model it received, update, full gradient.
 
-    ``buffers`` are the running statistics after its local steps, where the model has some.
+    What :func:`local_work` returns and a rule of the server reads.
+
+    Parameters
+    ----------
+    loss:
+        Loss at the model the party received.
+    accuracy:
+        Accuracy there.
+    update:
+        Mean gradient along the local steps.
+    gradient:
+        Full gradient at the model the party received; None if it was not computed.
+    buffers:
+        Running statistics after the local steps, where the model has some.
+
+    Examples
+    --------
+    >>> LocalReport(loss=0.5, accuracy=0.75, update=np.array([0.2]), gradient=None).loss
+    0.5
+
+    References
+    ----------
+    "FedAvg with local steps (Algorithm D.1)", see docs/theory/05-defection.md.
     """
 
     loss: float
@@ -238,10 +260,29 @@ def party_batches(
 
     They follow from seed, party and round alone, in the engine as in a Flower client.
 
+    Parameters
+    ----------
+    seed:
+        Seed of the run.
+    party:
+        Number of the party.
+    round:
+        Number of the round.
+    rows:
+        How many rows the party has.
+    work:
+        How many local steps of which batch size it takes.
+    run:
+        Number of the run, where several share a seed.
+
     Examples
     --------
     >>> party_batches(0, party=0, round=1, rows=4, work=LocalWork(2, 3)).tolist()
     [[0, 0, 1], [0, 1, 1]]
+
+    References
+    ----------
+    "FedAvg with local steps (Algorithm D.1)", see docs/theory/05-defection.md.
     """
     check_int(party, "party", low=0, high=2**53)
     check_int(round, "round", low=0, high=2**53)

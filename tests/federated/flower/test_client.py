@@ -242,6 +242,22 @@ def test_f14_running_statistics_are_averaged_by_rows() -> None:
     assert first == "BatchNorm statistics averaged over 2 parties; GroupNorm avoids this."
 
 
+def test_the_module_of_the_party_stays_as_it_is() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2))
+    module[1].bias.requires_grad_(False)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    data = (np.random.default_rng(0).normal(3.0, 1, (20, 2)), np.arange(20) % 2)
+    start = ArrayRecord({name: value + 1 for name, value in before.items()})
+    reply = torch_report(
+        train_message(start, step_size=0.1), InProcessGrid(print, 1).contexts[1], module, data
+    )
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    sent: Any = reply.content["buffers"]
+    mean = 0.9 * 1.0 + 0.1 * data[0].mean(axis=0)  # of what was received, not of the module's own
+    assert sent["0.running_mean"].numpy() == pytest.approx(mean, abs=1e-5)
+
+
 def test_evaluation_rounds_of_a_torch_app() -> None:
     torch = pytest.importorskip("torch")
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2

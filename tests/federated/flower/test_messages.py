@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Callable
@@ -247,3 +248,107 @@ def test_f10_a_first_answer_about_other_arrays_does_not_shut_the_others_out() ->
     events = strategy.history_.to_frame().query("node == 1")["event"].tolist()
     assert events[0] == ""
     assert all("'1' is not wanted" in event for event in events[1:])
+
+
+def linear(message: Message, context: Context, *, ordinary: bool) -> Message:
+    """A party with a quadratic loss of two arrays, which answers with gradients or its model."""
+    arrays: Any = message.content["arrays"]
+    own = {key: arrays[key].numpy() for key in arrays}
+    gaps = {key: value - 0.1 * context.node_id for key, value in own.items()}
+    loss = float(sum((gap @ gap) / 2 for gap in gaps.values()))
+    if message.metadata.message_type == "evaluate":
+        told = MetricRecord({"loss": loss, "num-examples": 5})
+        return Message(RecordDict({"metrics": told}), reply_to=message)
+    if not ordinary:
+        return report(message, loss=loss, gradient=gaps, threshold=0.001)
+    trained = ArrayRecord({key: Array(own[key] - 0.2 * gap) for key, gap in gaps.items()})
+    told = MetricRecord({"num-examples": 5})
+    return Message(RecordDict({"arrays": trained, "metrics": told}), reply_to=message)
+
+
+def test_f10_an_answer_without_a_loss_does_not_stop_a_rule_that_looks_at_losses() -> None:
+    def client(message: Message, context: Context) -> Message:
+        return linear(message, context, ordinary=context.node_id == 3)
+
+    start = ArrayRecord({"a": Array(np.full(3, 2.0)), "b": Array(np.full(1, 2.0))})
+    strategy = RuleStrategy(FedAvg("polyak"), step_size=1.0)
+    result = strategy.start(InProcessGrid(client, 3), start, num_rounds=5)
+    assert np.abs(result.arrays["a"].numpy() - 0.15).max() < 0.1  # the optimum of the other two
+    assert all("FedAvg needs the loss" in why for why in strategy.history_.refused["node 3"])
+
+
+def test_averaging_is_flowers_own_where_rows_are_equal() -> None:
+    from flwr.serverapp.strategy import FedAvg as FlowersOwn
+
+    def client(message: Message, context: Context) -> Message:
+        return linear(message, context, ordinary=True)
+
+    start = ArrayRecord({"a": Array(np.full(3, 2.0)), "b": Array(np.full(1, 2.0))})
+    strategies = FlowersOwn(fraction_evaluate=0.0), RuleStrategy(FedAvg(), step_size=0.7)
+    models = [s.start(InProcessGrid(client, 4), start, num_rounds=5).arrays for s in strategies]
+    for key in start:
+        gap = models[0][key].numpy() - models[1][key].numpy()
+        assert np.abs(gap).max() <= 1e-15
+
+
+@pytest.mark.parametrize("rule", [SafeStep(0.05, cap="step_size"), ADAGD(0.05), FedAvg()])
+@pytest.mark.parametrize(("ordinary", "first", "share"), [
+    (True, 1, 1.0), (True, 3, 1.0), (False, 2, 0.25),
+])  # fmt: skip
+def test_f10_one_party_does_not_decide_what_is_trained(
+    rule: Any, ordinary: bool, first: int, share: float
+) -> None:
+    """Party 4 sends a gradient of the small array only; it may be the only one asked."""
+
+    def client(message: Message, context: Context) -> Message:
+        config: Any = message.content["config"]
+        if context.node_id == 4 and config["server-round"] >= first:
+            return report(message, loss=9.0, gradient={"b": np.ones(1)}, threshold=0.001)
+        return linear(message, context, ordinary=ordinary)
+
+    start = ArrayRecord({"a": Array(np.full(3, 2.0)), "b": Array(np.full(1, 2.0))})
+    strategy = RuleStrategy(
+        rule, step_size=0.2, threshold=0.001, fraction_train=share, min_train_nodes=1
+    )
+    result = strategy.start(InProcessGrid(client, 4), start, num_rounds=12)
+    assert all(np.abs(result.arrays[key].numpy() - 2.0).max() > 0.1 for key in start)
+    (reasons,) = strategy.history_.refused.values()
+    assert all("there is no array 'a'" in why for why in reasons)
+
+
+@pytest.mark.parametrize("name", ["[/x]", "$x_{$", "_site", "a\nb\x1b[31m", "", "\x00", "x" * 300])
+def test_f10_a_name_steers_neither_the_terminal_nor_the_picture(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def client(message: Message, context: Context) -> Message:
+        w = model(message)
+        own = name if context.node_id == 1 else None
+        if context.node_id == 2:
+            raise ValueError(f"no rows {name}")
+        return report(message, loss=float(w @ w) / 2, gradient=[w], threshold=0.01, name=own)
+
+    strategy = RuleStrategy(SafeStep(0.01), step_size=0.5, verbose=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        strategy.start(InProcessGrid(client, 3), start_from([2.0]), num_rounds=3)
+        strategy.history_.plot().figure.savefig(io.BytesIO())  # type: ignore[union-attr]
+    assert "above target" in capsys.readouterr().out
+    assert strategy.history_.summary().replace("\n", "").isprintable()
+    assert set(strategy.history_.to_frame()["party"].str.len()) <= set(range(1, 101))
+
+
+def test_a_party_that_tells_its_name_later_is_one_party() -> None:
+    def client(message: Message, context: Context) -> Message:
+        w, r = model(message), message.content["config"]["server-round"]  # type: ignore[call-overload]
+        if context.node_id == 1 and r == 1:
+            raise ValueError("not ready")
+        name = f"site {context.node_id}" + ("" if r < 3 else " again")
+        return report(message, loss=float(w @ w) / 2, gradient=[w], threshold=0.01, name=name)
+
+    strategy = RuleStrategy(FedAvg(), step_size=0.1)
+    strategy.start(InProcessGrid(client, 2), start_from([2.0]), num_rounds=5)
+    assert set(strategy.history_.to_frame()["party"]) == {"site 1", "site 2"}
+    text = strategy.history_.summary()
+    assert "Dropped: site 1 (1 round)" in text
+    assert "Never protected" not in text
+    assert "Unknown" not in text

@@ -188,21 +188,15 @@ def _rows(data: Any) -> tuple[Any, Any]:
 def _load(
     module: torch.nn.Module, arrays: ArrayRecord, loss: Any, device: str
 ) -> tuple[ParameterSpace, FloatArray, Objective]:
-    """Put received buffers and frozen parameters into the module; return the rest as a vector."""
-    import torch
-
+    """Return the received parameters as a vector, and a copy of the module with all the rest."""
     from counterplay.federated.modules import torch_objective
 
     space = ParameterSpace.of_module(module)
     if missing := [name for name in space.shapes if name not in arrays]:
         raise InvalidInputError(f"the model in the message has no parameter {missing[0]!r}")
-    frozen = [(name, p) for name, p in module.named_parameters() if not p.requires_grad]
-    with torch.no_grad():
-        for name, value in (*module.named_buffers(), *frozen):
-            if name in arrays:
-                value.copy_(torch.from_numpy(arrays[name].numpy().copy()))
     values = {name: arrays[name].numpy() for name in space.shapes}
     double = any(v.dtype == np.float64 for v in values.values())
     dtype: Precision = "float64" if double else "float32"
     objective = torch_objective(module, loss=loss, dtype=dtype, device=device)
+    objective.load_buffers({name: arrays[name].numpy() for name in arrays if name not in values})
     return space, space.flatten(values), objective

@@ -10,24 +10,15 @@ Source: Algorithms 5.1 and D.1, see docs/theory/05-defection.md.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterplay.core.validation import FloatArray, check_real
+from counterplay.core.validation import check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
-from counterplay.federated.gauges import GOODBYE
-from counterplay.federated.parameters import ParameterSpace
-from counterplay.federated.replies import (
-    UNUSABLE,
-    Fields,
-    check_rows_sent,
-    common_metrics,
-    reason,
-)
+from counterplay.federated.replies import check_rows_sent, common_metrics, printable, reason
 
 try:
     from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
@@ -140,166 +131,6 @@ def is_goodbye(message: Message) -> bool:
     return bool(message.has_error()) and message.error.code == LEFT
 
 
-class Decoder:
-    """Turns replies into plain fields; what most parties hold gradients for is what is trained."""
-
-    def __init__(self) -> None:
-        self.space: ParameterSpace | None = None
-
-    def read(
-        self,
-        replies: Sequence[Message],
-        questions: Sequence[Message],
-        model: ArrayRecord,
-        losses: Mapping[int, Any] | None = None,
-    ) -> dict[int, Fields | str]:
-        """Return the fields of every reply by party, or why there are none. Never raises.
-
-        Errors that Flower made for a party that disconnected count as the party's. ``losses`` are
-        those of ordinary clients at the model that they were sent.
-        """
-        numbers = {m.metadata.message_id: m.metadata.dst_node_id for m in questions}
-        numbers.pop("", None)
-        self.space = _space_of(replies, model, self.space)
-        found: dict[int, Fields | str] = {}
-        for reply in replies:
-            sender = reply.metadata.src_node_id
-            fields = self._fields(reply, model)
-            if not isinstance(fields, str) and sender in (losses or {}):
-                fields = {**fields, "loss": (losses or {})[sender]}
-            found[numbers.get(reply.metadata.reply_to_message_id, sender)] = fields
-        return found
-
-    @staticmethod
-    def without_loss(replies: Iterable[Message]) -> list[int]:
-        """The parties that sent a trained model and no gradient."""
-        return [
-            reply.metadata.src_node_id
-            for reply in replies
-            if not reply.has_error() and _is_ordinary(reply.content)
-        ]
-
-    @staticmethod
-    def tolerance(model: ArrayRecord) -> float:
-        """How exact bounds are that were computed in the precision of the model."""
-        single = any(model[key].dtype in ("float32", "float16", "bfloat16") for key in model)
-        return 1e-5 if single else 1e-9
-
-    def _fields(self, reply: Message, model: ArrayRecord) -> Fields | str:
-        if is_goodbye(reply):
-            return GOODBYE
-        if reply.has_error():
-            return f"error: {last_line(reply.error.reason)}"
-        try:
-            return self._decode(reply.content, model)
-        except Exception as error:  # a party may send anything; the others go on
-            return UNUSABLE + reason(error)
-
-    def _decode(self, content: RecordDict, model: ArrayRecord) -> Fields:
-        """Return the fields of :func:`counterplay.federated.replies.read_answer`."""
-        if self.space is None:
-            raise InvalidInputError("the reply needs a gradient record 'anchor'")
-        metrics: Any = content.metric_records.get(METRICS) or {}
-        arrays = content.array_records
-        vectors = {"gradient": ANCHOR, "update": UPDATE}
-        ordinary = _is_ordinary(content)
-        if ordinary:  # its trained model
-            vectors = {"model": next(iter(arrays))}
-        fields: dict[str, Any] = {
-            what: self._flatten(arrays[key], what) for what, key in vectors.items() if key in arrays
-        }
-        if not fields or ("loss" not in metrics and "model" not in fields):
-            raise InvalidInputError(
-                "the reply needs a metric 'loss' and a gradient record 'anchor'"
-            )
-        for key in ("loss", "threshold", "loss-se", "gradient-error", "num-examples"):
-            # The train reply of an ordinary client may hold the loss of what it trained.
-            if key in metrics and not (ordinary and key == "loss"):
-                fields[key.replace("-", "_")] = metrics[key]
-        buffers = arrays[vectors["model"]] if ordinary else arrays.get(BUFFERS)
-        if buffers is not None:
-            fields["buffers"] = self._buffers_in(buffers, model, strict=not ordinary)
-        party: Any = content.config_records.get(PARTY) or {}
-        return fields | ({"name": party["name"]} if "name" in party else {})
-
-    def _buffers_in(self, record: ArrayRecord, model: ArrayRecord, strict: bool) -> dict[str, Any]:
-        """Arrays of the model that are not trained; an ordinary client sends them with the rest."""
-        assert self.space is not None  # checked by the caller
-        trained = {*self.space.shapes, *self.space.tied}
-        found = {}
-        for key in record:
-            known = key in model and key not in trained
-            if known and tuple(record[key].shape) == tuple(model[key].shape):
-                found[key] = record[key].numpy()
-            elif strict:
-                raise InvalidInputError(f"the buffer {key!r} is not one of the model")
-        return found
-
-    def _flatten(self, record: ArrayRecord, what: str) -> FloatArray:
-        assert self.space is not None  # checked by the caller
-        unknown = sorted(set(record) - set(self.space.shapes)) if what != "model" else []
-        if unknown:
-            raise InvalidInputError(f"the {what} of {unknown[0]!r} is not wanted here")
-        return self.space.flatten({key: record[key].numpy() for key in record})
-
-    def vector(self, model: ArrayRecord) -> FloatArray:
-        """Return the trained arrays of the model as one vector."""
-        if self.space is None:
-            raise InvalidInputError("no party has sent a gradient yet")
-        return self.space.flatten({key: model[key].numpy() for key in self.space.shapes})
-
-    def rebuild(
-        self,
-        vector: FloatArray,
-        model: ArrayRecord,
-        buffers: Mapping[str, NDArray[Any]] | None = None,
-    ) -> ArrayRecord:
-        """Return the model with these values and buffers; other arrays stay as they are."""
-        assert self.space is not None  # a vector was made before
-        old = {key: model[key].numpy() for key in model}
-        new = self.space.rebuild(vector, old)
-        for key, value in (buffers or {}).items():
-            if key in old:
-                new[key] = np.asarray(value.astype(old[key].dtype))
-        return ArrayRecord(
-            {key: model[key] if new[key] is old[key] else Array(new[key]) for key in model}
-        )
-
-
-def _space_of(
-    replies: Sequence[Message], model: ArrayRecord, known: ParameterSpace | None
-) -> ParameterSpace | None:
-    """The arrays that most parties sent gradients for; as before in a tie, or if nobody sent any.
-
-    Where nobody ever sent a gradient, the float arrays of the model that ordinary clients send.
-    """
-    claims: Counter[Any] = Counter(
-        (frozenset(reply.content.array_records[ANCHOR]), _ties(reply, model))
-        for reply in replies
-        if not reply.has_error() and ANCHOR in reply.content.array_records
-    )
-    shapes = {key: np.empty(tuple(model[key].shape)) for key in model}
-    found, most = known, 0
-    for (names, ties), votes in claims.most_common():
-        tied = {alias: source for alias, source in ties if source in names and alias not in names}
-        if names and names <= set(model) and votes >= most:
-            space = ParameterSpace.of_arrays(shapes, names, tied)
-            if space == known:
-                return known
-            if votes > most:
-                found, most = space, votes
-    ordinary = any(not r.has_error() and len(r.content.array_records) == 1 for r in replies)
-    if found is None and ordinary:
-        floats = [key for key in model if model[key].dtype.startswith("float")]
-        return ParameterSpace.of_arrays(shapes, floats) if floats else None
-    return found
-
-
-def _is_ordinary(content: RecordDict) -> bool:
-    """Whether a reply holds one set of arrays, a trained model, and no gradient."""
-    return ANCHOR not in content.array_records and len(content.array_records) == 1
-
-
 def readable_losses(replies: Iterable[Message]) -> dict[int, Any]:
     """The losses that parties sent with an evaluation, under one of the usual names."""
     found: dict[int, Any] = {}
@@ -311,19 +142,6 @@ def readable_losses(replies: Iterable[Message]) -> dict[int, Any]:
                 if key in metrics:
                     found.setdefault(reply.metadata.src_node_id, metrics[key])
     return found
-
-
-def _ties(reply: Message, model: ArrayRecord) -> tuple[tuple[str, str], ...]:
-    """Pairs of names of the model that the party says are one array."""
-    party: Any = reply.content.config_records.get(PARTY) or {}
-    aliases, sources = party.get(TIED), party.get(TIED_TO)
-    if not isinstance(aliases, list) or not isinstance(sources, list):
-        return ()
-    return tuple(
-        (alias, source)
-        for alias, source in sorted(zip(map(str, aliases), map(str, sources)))
-        if alias in model and source in model and model[alias].shape == model[source].shape
-    )
 
 
 def readable_metrics(
@@ -389,7 +207,7 @@ def round_of(message: Message) -> int:
 def last_line(why: str | None) -> str:
     """Shorten a reason: the last line of a traceback says most."""
     lines = [line.strip() for line in (why or "unknown").splitlines() if line.strip()]
-    return lines[-1].removeprefix("Error: ")[:200] if lines else "unknown"
+    return printable(lines[-1].removeprefix("Error: "))[:200] if lines else "unknown"
 
 
 def _record(values: Arrays, names: Sequence[str]) -> ArrayRecord:

@@ -17,13 +17,9 @@ import numpy as np
 
 from counterplay.core.validation import check_int, check_positive_int, check_real
 from counterplay.errors import InvalidInputError, MissingDependencyError
+from counterplay.federated.flower.decoder import Decoder
 from counterplay.federated.flower.exchange import exchange, wait_for_parties
-from counterplay.federated.flower.messages import (
-    Decoder,
-    averageable,
-    readable_losses,
-    readable_metrics,
-)
+from counterplay.federated.flower.messages import averageable, readable_losses, readable_metrics
 from counterplay.federated.gauges import (
     GOODBYE,
     MEANING,
@@ -107,7 +103,7 @@ class RuleStrategy(FedAvg):
     Guarantees
     ----------
     Those of the rule, with honest answers and any ``fraction_train``: ``SafeStep`` and ``ADAGD``
-    protect parties that were not asked, or did not answer, by their latest answer (Theorem A for
+    protect parties that were not asked, or did not answer, by their latest answer (Theorem 23.A for
     ``convex=True``; otherwise ``history_.guarantee`` says what is promised). A run ends as
     ``converged`` or ``stalled`` only after everybody has answered at that model. No reply ends the
     run: one that cannot be used is refused, and ``history_`` holds the reason; one that is far too
@@ -355,9 +351,13 @@ class RuleStrategy(FedAvg):
         """Run the rule on what the parties sent and move the model."""
         if self.status_ != "running" or self._model is None:
             return None, None
+        before = self._decoder.space
         fields = self._decoder.read(list(replies), self._questions, self._model, self._losses)
         self._server.tolerance = self._decoder.tolerance(self._model)
         known = self._decoder.space is not None
+        if self._decoder.space != before:  # other arrays are trained
+            self._server.forget_bounds()
+            self._server.buffers.now = self._decoder.others(self._model)
         w = self._decoder.vector(self._model) if known else np.zeros(0)
         asked = [m.metadata.dst_node_id for m in self._questions]
         eta = self.eta(server_round)
@@ -367,7 +367,7 @@ class RuleStrategy(FedAvg):
         if not gauge.present:
             return None, None
         if moved is not w:
-            self._model = self._decoder.rebuild(moved, self._model, self._server.buffers)
+            self._model = self._decoder.rebuild(moved, self._model, self._server.buffers.now)
         return self._model, MetricRecord(gauge.numbers())
 
     def aggregate_evaluate(

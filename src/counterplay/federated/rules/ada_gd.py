@@ -26,7 +26,7 @@ HALVINGS = 12  # of the step size, before the model is held
 @checked
 @dataclass(frozen=True)
 class ADAGD:
-    """Adaptive gradient descent that nobody leaves.
+    """Adaptive gradient descent (ADA-GD), under which nobody leaves.
 
     Use it when the losses are convex and gradients are exact; :class:`SafeStep` needs fewer rounds.
 
@@ -114,7 +114,7 @@ class ADAGD:
     def _careful(
         self, reports: Reports, step_size: float, gram: FloatArray, state: RuleState
     ) -> Decision:
-        """Theorem C: bounds that need a slack, so the step is halved until they hold."""
+        """Theorem 23.C: bounds that need a slack, so the step is halved until they hold."""
         moves = self._stacks(reports)[1]
         first = state.recall(reports.ids, reports.loss)
         room = reports.loss - reports.eps - np.minimum(self.delta, first - reports.eps)

@@ -25,7 +25,8 @@ from counterplay.federated.reports import Decision, Reports, RuleState
 class FedAvg:
     """Federated averaging: step along the mean of what the active parties sent, times ``nu``.
 
-    Use it as the baseline that cannot protect anybody.
+    Use it as the baseline that cannot protect anybody. Every party counts once; Flower's own
+    ``FedAvg`` weighs parties by their rows, and gives the same model where these are equal.
 
     Parameters
     ----------
@@ -61,6 +62,11 @@ class FedAvg:
                 )
         elif not callable(self.nu):
             check_real(self.nu, "nu", low=0.0, open_low=True)
+
+    @property
+    def reads_losses(self) -> bool:
+        """Whether the step depends on the losses, so that answers without one cannot be used."""
+        return isinstance(self.nu, str) or callable(self.nu)
 
     @checked
     def decide(self, reports: Reports, step_size: float, state: RuleState) -> Decision:

@@ -76,7 +76,7 @@ class MWFed:
 
     References
     ----------
-    Algorithm C.2 in docs/theory/05-defection.md; Blum, Haghtalab, Phillips, Shao (2021).
+    Algorithm C.2 in docs/theory/04-contribution.md; Blum, Haghtalab, Phillips, Shao (2021).
     """
 
     gap: float = 0.0

@@ -50,7 +50,7 @@ class SafeStep:
     Convex losses, exact gradients: ``F_m(w_t) >= eps_m + min(delta, F_m(w_0) - eps_m)`` for any
     step size, so nobody leaves; the mean loss decreases for ``eta <= 1/H``; under minimal
     heterogeneity bounded runs stop, within ``safe_step_rounds`` rounds (Proposition 5.F). The first
-    sentence holds whoever is asked in which round (Theorem A).
+    sentence holds whoever is asked in which round (Theorem 23.A).
 
     Examples
     --------
@@ -64,7 +64,7 @@ class SafeStep:
 
     References
     ----------
-    Proposition 5.F in docs/theory/05-defection.md, Theorem A in docs/theory/23-training.md.
+    Proposition 5.F in docs/theory/05-defection.md, Theorem 23.A in docs/theory/23-training.md.
     """
 
     protects: ClassVar[bool] = True
@@ -111,7 +111,7 @@ class SafeStep:
     def _careful(
         self, reports: Reports, step_size: float, gram: FloatArray, room: FloatArray
     ) -> Decision:
-        """Theorem C: bounds that need a slack, so the step is halved until they hold."""
+        """Theorem 23.C: bounds that need a slack, so the step is halved until they hold."""
         rho = self._longest(step_size)
         if rho is None:
             plain = reports.moves.combine(np.full(len(room), -step_size / len(room)))
