@@ -108,3 +108,54 @@ def test_boxes_say_what_they_cannot_do() -> None:
     hard = envy_free_infimum(real_game(3, 4), gap=0.001, most_nodes=5)
     assert not hard.closed
     assert 0 < hard.lower < hard.best
+
+
+@pytest.mark.parametrize(
+    ("Q", "mu", "caps", "cost"),
+    [
+        ([[0.244, 0.134, 0.622], [0.209, 0.028, 0.763]], [0.636, 0.794], [2.656, 1.405], [1, 2]),
+        ([[0.154, 0.712, 0.134], [0.271, 0.593, 0.136]], [0.645, 0.647], [1.515, 0.646], [1, 1]),
+    ],
+)
+def test_a_load_above_the_cap_of_another_cannot_be_exchanged_with_it(
+    Q: list[list[float]], mu: list[float], caps: list[float], cost: list[float]
+) -> None:
+    """A fine grid of plans, judged by the definition, holds none much cheaper than the infimum."""
+    game = CoverageGame(Q, mu, upper=caps, cost=cost)
+    found = envy_free_infimum(game)
+    axes = [np.append(np.arange(0.0, cap, 0.02), cap) for cap in caps]
+    plans = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    served = game._utilities(plans) >= game.mu
+    swapped = game._utilities(plans[:, ::-1]) >= game.mu
+    possible = (plans[:, ::-1] <= game.caps).all(axis=1)
+    heavier = np.stack([plans[:, 0] > plans[:, 1], plans[:, 1] > plans[:, 0]], axis=1)
+    envy = (heavier & swapped).any(axis=1) & possible
+    best = float((plans @ game.cost)[served.all(axis=1) & ~envy].min())
+    assert found.closed
+    assert found.lower <= best + 1e-9
+    assert envy_report(game, found.theta).is_envy_free
+
+
+@pytest.mark.parametrize(
+    ("Q", "mu", "caps"),
+    [
+        # below these caps nobody can be served by whole numbers of samples
+        ([[0.119, 0.517, 0.296, 0.068], [0.011, 0.104, 0.133, 0.752]], [0.71, 0.72], [1.525, 0.51]),
+        ([[0.338, 0.483, 0.179], [0.495, 0.149, 0.356]], [0.782, 0.615], [1.158, 2.847]),
+        ([[0.23, 0.34, 0.43], [0.018, 0.812, 0.17]], [0.558, 0.751], [2.607, 0.644]),
+    ],
+)
+def test_caps_that_are_no_whole_numbers_leave_the_plans_they_allow(
+    Q: list[list[float]], mu: list[float], caps: list[float]
+) -> None:
+    game = CoverageGame(Q, mu, upper=caps)
+    plan = plan_contributions(game)
+    axes = [np.append(np.arange(0.0, cap, 0.01), cap) for cap in caps]
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    served = (game._utilities(grid) >= game.mu).all(axis=1)
+    assert served.any()
+    assert plan.bounds["optimal_lower"] - 1e-9 <= plan.optimal.total
+    assert plan.optimal.total <= grid[served].sum(axis=1).min() + 1e-6
+    for found in plan.plans.values():
+        assert (found.theta <= game.caps + 1e-9).all()
+        assert (game.utilities(found.theta) >= game.mu - 1e-8).all()

@@ -24,7 +24,7 @@ from counterplay.contribution.lab import (
     is_feasible,
     optimal_stable_coverage,
 )
-from counterplay.errors import ConvergenceError
+from counterplay.errors import ConvergenceError, InvalidInputError
 
 
 @pytest.mark.claim("04.22")
@@ -49,6 +49,22 @@ def test_relaxation_rounding_and_branch_and_bound() -> None:
         assert (exponent.utilities(theta) >= real.utilities(theta) - 1e-14).all()
         whole = np.floor(theta)
         assert exponent.utilities(whole) == pytest.approx(real.utilities(whole), abs=1e-14)
+
+
+def test_data_that_costs_nothing_is_taken_in_finite_amounts() -> None:
+    """Party 1 is free; nothing in the relaxation limits what it brings."""
+    game = CoverageGame(
+        [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], [0.8, 0.75], integral=True, cost=[2.0, 0.0]
+    )
+    plan = plan_contributions(game)
+    table = TabularGame.from_game(game, [np.arange(12)] * 2)
+    exact = table.cheapest(table.feasible)
+    assert exact is not None
+    assert plan.optimal.total == game.total(exact)
+    assert plan.optimal.theta.max() < 50
+    assert is_feasible(game, plan.optimal.theta)
+    with pytest.raises(InvalidInputError, match="cost is 0 for everybody"):
+        CoverageGame([[0.5, 0.5]], 0.75, cost=0.0)
 
 
 def test_real_optimum_lies_between_bound_and_whole_numbers() -> None:

@@ -199,6 +199,17 @@ def stability_report(
     A plan is stable if it is feasible and equals the best-response map: every smaller contribution
     counts, not only slightly smaller ones.
 
+    Use it on any plan, whoever made it.
+
+    Parameters
+    ----------
+    game:
+        What the parties need and what their data are worth to each other.
+    theta:
+        The plan: how much each party brings.
+    tol:
+        Tolerances of the comparisons.
+
     Examples
     --------
     >>> from counterplay.contribution import LinearGame
@@ -206,6 +217,10 @@ def stability_report(
     >>> report = stability_report(game, [1.0, 1.0])
     >>> report.is_stable, report.gap.tolist()
     (False, [0.5, 0.5])
+
+    References
+    ----------
+    "Setting", Proposition 4.I, see docs/theory/04-contribution.md.
     """
     vector = game._vector(theta)
     response = game.best_response_map(vector)
@@ -228,11 +243,26 @@ def stability_report(
 def envy_report(game: CollabGame, theta: ArrayLike, tol: Tolerances = DEFAULT) -> EnvyReport:
     """Say who would rather carry the load of a strictly lighter party, with margins.
 
+    Use it on any plan, whoever made it.
+
+    Parameters
+    ----------
+    game:
+        What the parties need and what their data are worth to each other.
+    theta:
+        The plan: how much each party brings.
+    tol:
+        Tolerances of the comparisons.
+
     Examples
     --------
     >>> from counterplay.contribution import LinearGame
     >>> envy_report(LinearGame([[1, 1], [1, 1]], mu=1.0), [0.7, 0.3]).pairs
     [(0, 1)]
+
+    References
+    ----------
+    "Setting", Proposition 4.I, see docs/theory/04-contribution.md.
     """
     vector = game._vector(theta)
     margin = game.swap_utilities(vector) - game.mu[:, None]

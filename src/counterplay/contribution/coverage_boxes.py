@@ -155,8 +155,9 @@ def _tightened(
         if least is None:
             return None
         low = least
-        # where i would be served with j's least load, it envies j whenever it carries more
-        jealous = _served_after_swap(game, low)
+        # where i would be served with j's least load, it envies j whenever it carries more,
+        # unless it carries more than j may: then they cannot exchange their loads
+        jealous = _served_after_swap(game, low) & (high[:, None] <= game.caps[None, :])
         for i, j in np.argwhere(jealous):
             high[i], low[j] = min(high[i], high[j]), max(low[j], low[i])
         if (high < low).any():

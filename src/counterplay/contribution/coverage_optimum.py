@@ -8,6 +8,7 @@ Source: Proposition 4.E, see docs/theory/04-contribution.md.
 from __future__ import annotations
 
 import heapq
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
@@ -105,7 +106,9 @@ def coverage_opt_real(
     real = game.with_integral(False)
     relaxed = coverage_opt_relaxation(real)
     rng = generator(random_state)
-    starts = [relaxed.theta, _round(game.with_integral(True), relaxed.theta)]
+    starts = [relaxed.theta]
+    with suppress(InfeasibleError):  # caps need not leave a plan in whole numbers
+        starts.append(_round(game.with_integral(True), relaxed.theta))
     starts += [relaxed.theta * rng.uniform(0.5, 1.5, real.k) for _ in range(n_starts)]
     plans = [descend(real, start) for start in starts]
     best = min(plans, key=real.total)
@@ -215,19 +218,33 @@ def _round(game: CoverageGame, theta: FloatArray) -> FloatArray:
 
 
 def _trim(game: CoverageGame, plan: FloatArray) -> FloatArray:
-    """Remove samples, the dearest first, while everybody stays satisfied."""
+    """Remove samples, the dearest first, while everybody stays satisfied; free ones last."""
     plan = plan.copy()
     improved = True
     while improved:
         improved = False
         for i in np.argsort(-game.cost, kind="stable"):
-            if plan[i] >= 1.0:
+            if plan[i] >= 1.0 and game.cost[i] > 0.0:
                 plan[i] -= 1.0
                 if satisfied(game, plan):
                     improved = True
                     continue
                 plan[i] += 1.0
+    for i in np.flatnonzero(
+        game.cost == 0.0
+    ):  # nothing keeps a relaxation from asking for billions
+        plan[i] = _least(game, plan, int(i))
     return plan
+
+
+def _least(game: CoverageGame, plan: FloatArray, i: int) -> float:
+    """The smallest contribution of one party with which everybody stays satisfied."""
+    low, high = 0.0, float(plan[i])
+    while low < high:
+        middle = np.floor((low + high) / 2.0)
+        enough = satisfied(game, np.where(np.arange(game.k) == i, middle, plan))
+        low, high = (low, middle) if enough else (middle + 1.0, high)
+    return high
 
 
 def _step(game: CoverageGame) -> float:

@@ -206,14 +206,14 @@ def _settle(game: CoverageGame, start: tuple[FloatArray, int]) -> FloatArray | N
 def _by_support(game: CoverageGame, rng: np.random.Generator) -> list[FloatArray]:
     """Solve ``u_S(theta_S, 0) = mu_S`` for every set S of contributors, from three starts."""
     plans: list[FloatArray] = []
-    box = game.box
+    box, free = game.box, game.with_upper(None)  # the way to a root may lead above a cap
     needed = game.mu > 0.5
     for size in range(1, game.k + 1):
         for support in combinations(np.flatnonzero(needed), size):
             index = np.array(support)
             for share in (0.5, 0.9, float(rng.random())):
-                theta = _solve_support(game, index, share * box[index])
-                if theta is not None:
+                theta = _solve_support(free, index, share * box[index])
+                if theta is not None and (theta <= game.caps).all():
                     plans.append(theta)
     return plans
 
@@ -231,7 +231,4 @@ def _solve_support(game: CoverageGame, index: np.ndarray, start: FloatArray) -> 
         method="hybr",
         options={"maxfev": 60},
     )
-    theta = full(solved.x)
-    if not solved.success or (theta > game.caps).any():
-        return None
-    return theta
+    return full(solved.x) if solved.success else None

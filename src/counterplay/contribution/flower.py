@@ -35,7 +35,8 @@ try:
     from flwr.serverapp import Grid
 
     from counterplay.federated.flower import messages
-    from counterplay.federated.flower.messages import Decoder, config_of, model_of, report
+    from counterplay.federated.flower.decoder import Decoder
+    from counterplay.federated.flower.messages import config_of, model_of, report
 except ImportError:
     raise MissingDependencyError.for_extra("flwr", "federated") from None
 

@@ -111,6 +111,8 @@ class CollabGame(ABC):
         self.integral = bool(integral)
         self._set_upper(upper)
         self.cost = _frozen(np.ones(k)) if cost is None else self._per_party(cost, "cost", low=0.0)
+        if not self.cost.any():
+            raise InvalidInputError("cost is 0 for everybody: then every plan costs the same")
 
     def __repr__(self) -> str:
         kind = "integral" if self.integral else "real"

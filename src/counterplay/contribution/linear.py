@@ -47,6 +47,8 @@ class LinearGame(CollabGame):
         Caps on contributions, or None.
     cost:
         Price per unit of each party, 1 by default.
+    check_scale:
+        Warn if ``W`` does not have the usual scale.
 
     Notes
     -----

@@ -196,7 +196,8 @@ class GameReport(Plans, Report):
         if self.stable is not None:
             idle = [self.game.party(i) for i in np.flatnonzero(self.stable.theta <= 1e-9)]
             if idle:
-                sentences.append(f"in the stable plan {', '.join(idle[:5])} bring nothing")
+                verb = "brings" if len(idle) == 1 else "bring"
+                sentences.append(f"in the stable plan {', '.join(idle[:5])} {verb} nothing")
             jealous = self.envy("stable").pairs
             word = "nobody envies anybody" if not jealous else f"{len(jealous)} pairs envy"
             sentences.append(f"in the stable plan nobody gains from withholding and {word}")

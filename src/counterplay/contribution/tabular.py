@@ -43,6 +43,8 @@ class TabularGame(CollabGame):
         Utilities, shape ``(k, L_1, ..., L_k)``.
     mu:
         Targets.
+    cost:
+        Price per unit of each party, 1 by default.
     tol:
         Utilities this far below the target still reach it.
 

@@ -11,8 +11,15 @@ import pytest
 from scipy.optimize import least_squares
 
 from contribution.sites.worlds import invented, measured, opposite, three_sites
-from counterplay.contribution import CoverageGame, capped, plan_consortium, plan_contributions
+from counterplay.contribution import (
+    CoverageGame,
+    capped,
+    measure_sites,
+    plan_consortium,
+    plan_contributions,
+)
 from counterplay.contribution.sites import fitting
+from counterplay.contribution.sites.bands import Bands
 from counterplay.contribution.sites.curves import problem_of, site_errors, with_reference
 from counterplay.contribution.sites.result import PLANS
 from counterplay.errors import InvalidInputError
@@ -94,6 +101,53 @@ def test_prices_are_at_least_one(k: int, seed: int) -> None:
     for n in (plan.solved.compensated, plan.solved.contract, plan.solved.dearest):
         if n is not None and plan.promises.kept(n):  # no plan that holds is cheaper
             assert plan.cheapest.cost <= plan.promises.cost @ n + 1e-6
+
+
+@pytest.mark.claim("23.07")
+@pytest.mark.parametrize(
+    ("k", "seed", "target"),
+    [(2, 2, "within=0.03"), (3, 1, "within=0.01"), (3, 4, "within=0.03"), (3, 6, "within=0.01")],
+)
+def test_plans_are_what_their_names_say_with_confidence(k: int, seed: int, target: str) -> None:
+    """All plans of a grid, and every site's alternatives, judged by the redraws themselves."""
+    plan = plan_consortium(invented(k, seed), target)
+    promises, solved = plan.promises, plan.solved
+    assert promises is not None
+    assert solved is not None
+    axes = [np.linspace(0.0, cap, {2: 25, 3: 11}[k]) for cap in promises.cap]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, k)
+    served = np.array([(promises.short(n) <= 1e-6).all() for n in grid])
+    assert promises.cost @ solved.cheapest <= (grid @ promises.cost)[served].min() + 1e-6
+    for n in (solved.cheapest, solved.contract, solved.stable):
+        assert n is None or (promises.short(n) <= 1e-6).all()
+    if solved.stable is None:  # then those who are left alone do not end there either
+        assert (promises.short(solved.left_alone) > 1e-6).any()
+    else:
+        for i in np.flatnonzero(solved.stable > 1.0):
+            less = np.where(np.arange(k) == i, 0.97 * solved.stable, solved.stable)
+            assert promises.short(less)[i] > 0.0
+        assert plan.stable.sure.max() <= 1.0  # rows are rounded up
+    assert plan.left_alone.against_interest.max() <= 1e-3  # nobody brings more than it wants to
+    chosen = plan.plans[str(plan.recommended)]
+    assert chosen.short[plan.promised].max() <= 1e-6
+
+
+def test_a_site_that_is_better_off_alone_binds_nobody() -> None:
+    rng = np.random.default_rng(1)
+    rule, sites = rng.normal(size=4), {}
+    for name in ("odd", "b", "c"):
+        n = int(rng.integers(60, 400))
+        X = rng.normal(size=(n, 4)) + 0.5 * rng.normal(size=4)
+        own = rule + rng.normal(size=4)
+        sites[name] = (X, (rng.random(n) < 1 / (1 + np.exp(-X @ own))).astype(int))
+    points = measure_sites(sites, budget=100, progress=False)
+    plan = plan_consortium(points, "within=0.01")
+    assert plan.promised.to_dict() == {"odd": False, "b": True, "c": True}
+    assert plan.cheapest is not None
+    assert plan.cheapest.rows["odd"] == 0
+    assert plan.cheapest.short[["b", "c"]].max() <= 1e-6
+    assert plan.cheapest.total < 0.6 * plan.owned.sum()
+    assert "odd is better off alone" in plan.summary()
 
 
 @pytest.mark.claim("23.07")
@@ -234,3 +288,15 @@ def test_flat_accuracy_is_reported() -> None:
     assert "who would hold back was not measured" in plan.summary()
     assert plan.stable is None
     assert "plans='all'" in plan.why_not["stable"]
+
+
+def test_redraws_that_no_number_of_rows_can_serve_are_left_to_the_others() -> None:
+    """A quantile lies between two redraws: one more than may fail can be out of reach."""
+    promises = plan_consortium(measured(), "within=0.02").promises
+    assert promises is not None
+    bands = Bands.of(promises)
+    need = bands.need.copy()
+    need[0, : bands.spare + 1] = np.inf
+    plan = replace(bands, need=need).cheapest([])
+    assert promises.kept(plan)
+    assert (plan <= promises.cap).all()

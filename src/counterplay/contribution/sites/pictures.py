@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterplay.core.figures import PALETTE, axes_or_new
+from counterplay.core.figures import PALETTE, axes_or_new, label_of
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw_plans(plan: ConsortiumPlan, ax: Axes | None = None) -> Axes:
         against = np.minimum(np.nan_to_num(against), rows)
         axes.bar(x, np.full(len(x), float(plan.points.owned[i])), width * 0.9, color="none",
                  edgecolor="#999999", linewidth=0.8)  # fmt: skip
-        axes.bar(x, rows - against, width * 0.9, color=colour, label=_short(name))
+        axes.bar(x, rows - against, width * 0.9, color=colour, label=label_of(name))
         axes.bar(x, against, width * 0.9, bottom=rows - against, color="white", hatch="////",
                  edgecolor=colour, linewidth=0.8)  # fmt: skip
     labels = [f"{_LABELS.get(n, n)}\n{p.total:,}" for n, p in plan.plans.items()]
@@ -56,16 +56,10 @@ def draw_rates(plan: ConsortiumPlan, ax: Axes | None = None) -> Axes:
         dark = not np.isnan(value) and abs(value) > 0.6 * span
         axes.text(j, g, said, ha="center", va="center", fontsize=8,
                   color="white" if dark else "black")  # fmt: skip
-    axes.set_xticks(range(len(table.columns)), [_short(n) for n in table.columns], rotation=30,
+    axes.set_xticks(range(len(table.columns)), [label_of(n) for n in table.columns], rotation=30,
                     ha="right")  # fmt: skip
-    axes.set_yticks(range(len(table.index)), [_short(n) for n in table.index])
+    axes.set_yticks(range(len(table.index)), [label_of(n) for n in table.index])
     axes.set(xlabel="rows of", ylabel="worth to")
     axes.grid(visible=False)
     axes.figure.colorbar(image, ax=axes, label="own rows per row (red: hurts)")
     return axes
-
-
-def _short(name: str) -> str:
-    """A name that fits beside a bar and means nothing to the drawing program."""
-    text = name if len(name) <= 18 else name[:17] + "…"
-    return text.replace("$", r"\$").lstrip("_") or "site"

@@ -191,6 +191,8 @@ def _verified(points: SitePoints, run: Measurement, request: Request, rounds: in
         curves = points.curves(draws=request.draws, random_state=request.seed)
         promises = Promises(curves, request.targets, request.cap, request.cost, request.alpha)
         n = robust_cheapest(promises)
+        if not (n >= 1.0).any():  # nothing is asked for: there is nothing to fit
+            break
         first = FIRST_VERIFYING_SPLIT + r * VERIFYING_FITS
         points = points.joined(run.at(n, VERIFYING_FITS, first))
     return points
@@ -250,7 +252,7 @@ def _share_plan(
         probability=kept.mean(axis=1),
         verified=share.verified,
         scores=[to_score(e / scale, points.metric) for e in scores],
-        interest=None if solved is None else solved.game.against_interest(n),
+        interest=None if solved is None else solved.against_interest(n),
         envies=None if solved is None else solved.game.envies(rows),
         withdraw=None if promises is None else _withdraw(promises, rows, request.alpha),
         short=np.maximum(np.quantile(share.losses[:, :, at], 1 - request.alpha, axis=1) - goal, 0)
@@ -298,7 +300,7 @@ def _mixed_plan(
         probability=(slack >= -2e-6).mean(axis=1),
         verified=np.zeros(len(curves.scored), dtype=bool),
         scores=[to_score(e / curves.scale, points.metric) for e in (curves.errors(rows), *ends)],
-        interest=solved.game.against_interest(n),
+        interest=solved.against_interest(n),
         envies=solved.game.envies(rows),
         withdraw=_withdraw(promises, rows, request.alpha),
         short=np.maximum(promises.short(rows), 0.0) / curves.scale,
@@ -307,8 +309,9 @@ def _mixed_plan(
 
 def _withdraw(promises: Promises, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Rows that a site would surely, and perhaps, keep back."""
-    sure, perhaps = np.quantile(promises.withdrawable(rows), [alpha, 1.0 - alpha], axis=1)
-    return sure, perhaps
+    spare = promises.withdrawable(rows)
+    sure = np.quantile(spare, alpha, axis=1, method="lower")  # in all redraws but a share alpha
+    return sure, np.quantile(spare, 1.0 - alpha, axis=1, method="higher")
 
 
 def _given(promises: Promises | None, count: int) -> BoolArray:

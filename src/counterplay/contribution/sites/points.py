@@ -122,6 +122,10 @@ class SitePoints(Report):
     ...         '"test_rows": 10}]}')
     >>> SitePoints.parse(text).to_frame()[["site", "score", "a", "b"]].values.tolist()
     [['a', 0.8, 30, 0]]
+
+    References
+    ----------
+    "Measuring", "The private variant", see docs/theory/23-consortium.md.
     """
 
     names: tuple[str, ...]

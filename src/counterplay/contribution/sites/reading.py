@@ -107,12 +107,15 @@ def read_sites(
         _check_columns(frames)
     measured = _check_labels(list(given), labels, contribute_only)
     pool, sizes = read_parties(tables, "the sites")
+    _check_common_labels(list(given), labels, measured)
     joint = Labels.of(np.concatenate(labels), what="the labels")
     found = Sites(tuple(given), pool, joint, sizes, measured, tuple(dropped), tuple(files), label)
     notes = _label_notes(found) if found.k > 1 else ()
     for note in notes:
         warnings.warn(note, AssumptionWarning, stacklevel=4)
-    return Sites(**(vars(found) | {"warnings": notes}))
+    lost = [f"{n} rows of {name[:60]} have no label and are left out"
+            for name, n in zip(given, dropped) if n]  # fmt: skip
+    return Sites(**(vars(found) | {"warnings": (*lost, *notes)}))
 
 
 def check_name(name: Any) -> str:
@@ -222,6 +225,22 @@ def _check_labels(
     if not measured:
         raise InvalidInputError("no site is measured: contribute_only names all of them")
     return tuple(measured)
+
+
+def _check_common_labels(names: list[str], labels: list[Any], measured: tuple[int, ...]) -> None:
+    """A site that shares no label with any other codes them in another way."""
+    own = [set(values.tolist()) for values in labels]
+    for i in measured if len(names) > 1 else ():
+        others = set[Any]().union(*(some for j, some in enumerate(own) if j != i))
+        if not own[i] & others:
+            raise InvalidInputError(
+                f"{names[i][:60]} has none of the labels of the other sites "
+                f"({_some(own[i])} against {_some(others)}); code them alike everywhere"
+            )
+
+
+def _some(labels: set[Any]) -> str:
+    return listed(sorted(labels, key=str), most=4)
 
 
 def _label_notes(sites: Sites) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.contribution.sites import robust
+from counterplay.contribution.sites import fitting, robust
 from counterplay.contribution.sites.curves import SiteCurves
 from counterplay.contribution.sites.points import SitePoints
 from counterplay.contribution.sites.ray import Share
@@ -37,9 +37,10 @@ class SitePlan:
     """One plan: rows per site and what they promise; every column is a Series over the sites.
 
     ``probability`` is the model's; ``basis`` says whether the site's own rows verify it.
-    ``against_interest`` are rows a site could withdraw at the estimates and still keep its promise;
-    ``sure`` and ``perhaps`` the same in nearly all and in some redraws. ``envies`` names the sites
-    whose lighter load it would rather carry; ``short`` is by how much the promise is missed.
+    ``against_interest`` are rows a site could withdraw and still keep its promise with confidence;
+    ``sure`` and ``perhaps`` the same of whole rows, in nearly all and in some redraws. ``envies``
+    names the sites whose lighter load it would rather carry; ``short`` is by how much the promise
+    is missed.
     """
 
     name: str
@@ -161,12 +162,12 @@ class ConsortiumPlan(Report):
 
     @property
     def cheapest(self) -> SitePlan | None:
-        """Fewest rows (times prices) that keep every promise given."""
+        """Fewest rows (times prices) found that keep every promise given, with confidence."""
         return self.plans.get("cheapest")
 
     @property
     def stable(self) -> SitePlan | None:
-        """Every promise holds and nobody can bring less and keep its own."""
+        """Every promise holds and nobody can bring less and keep its own, with this confidence."""
         return self.plans.get("stable")
 
     @property
@@ -266,10 +267,12 @@ class ConsortiumPlan(Report):
 
         saved = np.full(self.points.k, np.nan)
         if self.solved is not None and self.promises is not None:
+            curves, need = self.promises.curves, self.solved.need
+            at = fitting.curve(curves.theta, need[:, None])[:, 0]
             for g, i in enumerate(self.points.scored):
-                weaker = self.solved.margins.copy()
-                weaker[g] -= 0.01 * self.curves.scale[g]  # type: ignore[union-attr]
-                n = capped.cheapest(self.promises.game(weaker))
+                weaker = need.copy()
+                weaker[g] = min(need[g], curves.needs(at + 0.01 * curves.scale)[g])
+                n = capped.cheapest(self.promises.asking(weaker))
                 saved[i] = self.solved.optimum - float(self.request.cost @ n)
         return pd.Series(saved, index=pd.Index(self.points.names, name="site"))
 

@@ -1,20 +1,22 @@
-"""Plans whose promises hold with confidence: solve, look who is short in the bands, ask for more.
+"""Plans whose promises hold with confidence.
 
-The cheapest plan of noisy curves is too optimistic (winner's curse). Margins on the targets are
-raised until the promise holds in all but a share alpha of the redraws; all plans are solved with
-the same margins, so that their prices can be compared.
+The cheapest plan of noisy curves is too optimistic (winner's curse). The cheapest plan that keeps
+its promises in all but a share alpha of the redraws is searched in the redraws themselves; the
+scores that the estimates give it are what all other plans are asked for, so that their prices can
+be compared.
 Source: "Robust plans", see docs/theory/23-consortium.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from counterplay.contribution import capped
 from counterplay.contribution.capped import Capped, Fair
+from counterplay.contribution.sites.bands import Bands
 from counterplay.contribution.sites.curves import SiteCurves
 from counterplay.contribution.sites.fitting import SHAPE
 from counterplay.contribution.sites.targets import WITHIN, Targets
@@ -33,7 +35,8 @@ class Promises:
     """Curves, targets and caps: what is promised to whom, and how far a plan is from keeping it.
 
     ``kept_relative`` are sites whose promise is planned relative to pooling; ``promised`` says to
-    which sites the promise is really given.
+    which sites the promise is really given. ``bound`` are the sites that a plan must serve: all but
+    those that are better off alone.
     """
 
     curves: SiteCurves
@@ -44,6 +47,7 @@ class Promises:
     alone: BoolArray = field(init=False)
     kept_relative: BoolArray = field(init=False)
     promised: BoolArray = field(init=False)
+    bound: BoolArray = field(init=False)
 
     def __post_init__(self) -> None:
         own = list(self.curves.scored)
@@ -63,6 +67,7 @@ class Promises:
         object.__setattr__(self, "alone", better)
         object.__setattr__(self, "kept_relative", relative | ~sure)
         object.__setattr__(self, "promised", given)
+        object.__setattr__(self, "bound", given | ~relative)
         object.__setattr__(self, "_within", within)
         object.__setattr__(self, "_pooled", pooled)
         object.__setattr__(self, "_absolute", absolute)
@@ -82,28 +87,36 @@ class Promises:
 
     def kept(self, n: FloatArray) -> bool:
         """Whether every promise is kept with confidence."""
-        return bool((self.short(n) <= CLOSE).all())
+        return bool((self.short(n)[self.bound] <= CLOSE).all())
 
     def game(self, margins: FloatArray) -> Capped:
         """The capped game at the estimates, with targets raised by the margins."""
         pooled = self.curves.errors(self.cap)
         goal = np.where(self.kept_relative, pooled + self._within, self._absolute) - margins
+        goal = np.where(self.bound, goal, np.inf)
         # never above the curve at the caps: pooling everything is always a plan
-        need = self.curves.needs(np.maximum(goal, pooled))
+        return self.asking(self.curves.needs(np.maximum(goal, pooled)))
+
+    def asking(self, need: FloatArray) -> Capped:
+        """The capped game at the estimates in which the curves need so many effective rows."""
         # a rate that solvers take for zero is zero here, too: else the caps would not suffice
         rates = np.where(np.abs(self.curves.rates) < TINY, 0.0, self.curves.rates)
-        W, N = self.curves.full(rates, np.minimum(need, rates @ self.cap))
+        least = np.minimum(rates, 0.0) @ self.cap
+        W, N = self.curves.full(rates, np.clip(need, least, rates @ self.cap))
         return Capped(W, N, self.cap, self.cost)
 
-    def withdrawable(self, n: FloatArray) -> FloatArray:
-        """``(sites, draws)``: rows that a site could keep back in each redraw."""
-        curves = self.curves
+    def needed_in_draws(self) -> FloatArray:
+        """``(curves, draws)``: effective rows that keep each promise, redraw by redraw."""
         goal = np.where(
             self.kept_relative[:, None],
             self._pooled + self._within[:, None],
-            self._absolute[:, None] - curves.shift,
+            self._absolute[:, None] - self.curves.shift,
         )
-        need = curves.needs(goal, samples=True)
+        return self.curves.needs(goal, samples=True)
+
+    def withdrawable(self, n: FloatArray) -> FloatArray:
+        """``(sites, draws)``: rows that a site could keep back in each redraw."""
+        curves, need = self.curves, self.needed_in_draws()
         rates = curves.samples[..., SHAPE:]
         own = np.stack([rates[g, :, i] for g, i in enumerate(curves.scored)])
         spare = (rates @ n - need) / np.maximum(own, 1e-9)
@@ -119,10 +132,14 @@ class Promises:
 
 @dataclass(frozen=True)
 class Solved:
-    """All plans at common margins; ``optimum`` is the least cost at these margins."""
+    """All plans; ``optimum`` is the least cost in the game in which they are compared.
+
+    ``cheapest``, ``stable``, ``contract`` and ``left_alone`` are judged in the redraws; the others
+    at the estimates, where ``need`` are the effective rows that keep promises near the cheapest.
+    """
 
     promises: Promises
-    margins: FloatArray
+    need: FloatArray
     game: Capped
     optimum: float
     cheapest: FloatArray
@@ -132,89 +149,90 @@ class Solved:
     contract: FloatArray | None
     envy_free: Fair | None
     left_alone: FloatArray
-    residual: float
+
+    def against_interest(self, n: FloatArray) -> FloatArray:
+        """Rows that each site could withdraw from a plan and keep its promise with confidence."""
+        return Bands.of(self.promises).against_interest(n)
 
 
 def robust_cheapest(promises: Promises) -> FloatArray:
-    """The cheapest plan that keeps every promise with confidence."""
-    return _robust(promises, capped.cheapest)[0]
+    """The cheapest plan found that keeps every promise with confidence."""
+    return Bands.of(promises).cheapest(_raised(promises))
 
 
 def solve_all(promises: Promises, *, time_limit: float = 10.0) -> Solved:
-    """Solve every plan with the same margins."""
-    margins = common_margins(promises)
-    game = promises.game(margins)
-    first = capped.cheapest(game)
-    exists = capped.stable(game)
-    alone, residual = capped.left_alone(game)
-    compensated = capped.compensated(game) if exists is None else exists
-    contract, fair = capped.contract(game), capped.envy_free(game, time_limit=time_limit)
-    found = [compensated, contract, None if fair is None else fair.n]
+    """Solve every plan; what is found on the way may be the cheapest one."""
+    first, voluntary, alone = _with_confidence(promises)
+    bands = Bands.of(promises)
+    contract = bands.contract()
+    known = [first, *voluntary, *([] if contract is None else [contract])]
+    best = min(known, key=lambda n: float(promises.cost @ n))
+    need = bands.need_near(best)
+    game = promises.asking(need)
+    compensated = voluntary[0] if voluntary else bands.until_kept(
+        need, lambda more: capped.compensated(promises.asking(more)))  # fmt: skip
+    fair = _fair(promises, bands, need, time_limit)
+    others = [n for n in (compensated, None if fair is None else fair.n) if n is not None]
     return Solved(
         promises=promises,
-        margins=margins,
+        need=need,
         game=game,
-        optimum=float(game.cost @ first),
-        cheapest=_kept_cheapest(promises, first, found),
-        compensated=compensated,
-        stable=exists,
-        dearest=None if exists is None else capped.stable(game, -1),
+        optimum=float(game.cost @ capped.cheapest(game)),
+        cheapest=min(
+            [best, *(n for n in others if promises.kept(n))],
+            key=lambda n: float(promises.cost @ n),
+        ),
+        compensated=best if compensated is None else compensated,
+        stable=voluntary[0] if voluntary else None,
+        dearest=voluntary[-1] if voluntary else None,
         contract=contract,
         envy_free=fair,
-        left_alone=alone,
-        residual=residual,
+        left_alone=alone if alone is not None else capped.left_alone(game)[0],
     )
 
 
-def _kept_cheapest(
-    promises: Promises, first: FloatArray, others: list[FloatArray | None]
-) -> FloatArray:
-    """The cheapest plan if it keeps every promise, else the cheapest known plan that does."""
-    if promises.kept(first):
-        return first
-    known = [n for n in (*others, robust_cheapest(promises)) if n is not None]
-    return min(
-        [n for n in known if promises.kept(n)] or [promises.cap],
-        key=lambda n: float(promises.cost @ n),
-    )
+def _fair(promises: Promises, bands: Bands, need: FloatArray, time_limit: float) -> Fair | None:
+    """The cheapest envy-free plan; its bound is that of the needs around the cheapest plan."""
+    found: list[Fair] = []
 
+    def solve(more: FloatArray) -> FloatArray | None:
+        fair = capped.envy_free(promises.asking(more), time_limit=time_limit)
+        found.extend([] if fair is None else [fair])
+        return None if fair is None else fair.n
 
-def common_margins(promises: Promises) -> FloatArray:
-    """Largest margins that cheapest and compensated need, raised until the cheapest plan holds."""
-    margins = np.maximum(
-        _robust(promises, capped.cheapest)[1], _robust(promises, capped.compensated)[1]
-    )
-    for _ in range(ROUNDS):
-        short = promises.short(capped.cheapest(promises.game(margins)))
-        if (short <= CLOSE).all():
-            break
-        margins = margins + 1.1 * np.maximum(short, 0.0)
-    return margins
+    bands.until_kept(need, solve)
+    if not found:
+        return None
+    proved = found[0].proved and len(found) == 1
+    return Fair(found[-1].n, found[0].bound, proved)
 
 
 def has_stable_plan(promises: Promises) -> bool:
-    """Whether a stable plan exists at the common margins."""
-    return capped.stable(promises.game(common_margins(promises))) is not None
+    """Whether a stable plan is found."""
+    return bool(_with_confidence(promises)[1])
 
 
-def _robust(
-    promises: Promises, solve: Callable[[Capped], FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Raise margins while somebody is short, lower them while there is room; keep the cheapest."""
+def _with_confidence(
+    promises: Promises,
+) -> tuple[FloatArray, list[FloatArray], FloatArray | None]:
+    """The cheapest plan, the stable ones by cost, and where sites end that are left alone."""
+    bands, raised = Bands.of(promises), list(_raised(promises))
+    best = bands.cheapest(raised)
+    game = promises.asking(bands.need_near(best))
+    likely = [capped.stable(game), capped.stable(game, -1)]
+    starts = [np.zeros_like(best), promises.cap, best, *raised[-1:]]
+    starts += [n for n in likely if n is not None]
+    return best, bands.voluntary(starts), bands.settled(starts[0])
+
+
+def _raised(promises: Promises) -> Iterator[FloatArray]:
+    """Cheapest plans of the estimates with margins that rise where somebody is short, else fall."""
     margins = np.zeros(len(promises.curves.scored))
-    best: tuple[FloatArray, FloatArray] | None = None
-    n = promises.cap
     for _ in range(ROUNDS):
-        n = solve(promises.game(margins))
+        n = capped.cheapest(promises.game(margins))
+        yield n
         short = promises.short(n)
-        if (short <= CLOSE).all() and (best is None or promises.cost @ n < promises.cost @ best[0]):
-            best = n, margins
         margins = np.maximum(margins + np.where(short > 0, 1.1 * short, 0.5 * short), 0.0)
-    if best is not None:
-        return best
-    while not promises.kept(n) and (n < promises.cap).any():
-        n = np.minimum(1.05 * n + 0.01 * promises.cap, promises.cap)
-    return n, margins
 
 
 def whole_rows(promises: Promises, n: FloatArray) -> FloatArray:

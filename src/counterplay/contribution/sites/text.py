@@ -59,7 +59,9 @@ def _recommendation(plan: ConsortiumPlan) -> str:
                   "mixtures: no common share was measured)"}[plan.ray.source]  # fmt: skip
         said += source
     elif name == "stable":
-        said = "the stable plan: nobody who wants this confidence gains by bringing less"
+        spare = float(np.nanmax(chosen.sure.to_numpy()))  # rounding up leaves a row or so
+        less = "less" if spare < 1.5 else f"more than {np.ceil(spare):.0f} rows less"
+        said = f"the stable plan: nobody who wants this confidence gains by bringing {less}"
     else:
         said = "the cheapest mixture"
     return f"recommended: {name}, {said}; {chosen.total:,} of {total:,} rows for {goal} at {level}"
@@ -67,7 +69,7 @@ def _recommendation(plan: ConsortiumPlan) -> str:
 
 def _site_lines(plan: ConsortiumPlan) -> list[str]:
     chosen = plan.plans[plan.recommended or "share"]
-    lines = []
+    lines = [] if plan.recommended else ["under a common share, which is not recommended:"]
     for name in plan.points.names:
         owned, rows = int(plan.owned[name]), int(chosen.rows[name])
         start = f"  {name}: {rows} of {owned} rows"
@@ -106,7 +108,7 @@ def _holding_back(plan: ConsortiumPlan) -> list[str]:
     interest = chosen.against_interest
     who = interest[interest >= 0.5].sort_values(ascending=False)
     if not len(who):
-        first = f"at the estimates nobody brings rows against its interest under the {name} plan"
+        first = f"nobody brings rows against its interest under the {name} plan"
     else:
         each = ", ".join(f"{site} {rows:.0f}" for site, rows in who.items())
         first = (
@@ -163,11 +165,13 @@ def reasons(plan: ConsortiumPlan) -> dict[str, str]:
         )
     found: dict[str, str] = {}
     against = 0.0 if plan.compensated is None else float(plan.compensated.against_interest.sum())
-    if plan.stable is None:
+    if plan.stable is None and against > 0.05:
         found["stable"] = (
-            f"at least {max(against, 0.1):.1f} rows must be brought against their owners' interest "
-            "to keep all promises"
+            f"about {against:.1f} rows must be brought against their owners' interest to keep all "
+            "promises"
         )
+    elif plan.stable is None:
+        found["stable"] = "none was found in which nobody who wants this confidence holds back"
     if plan.contract is None:
         found["contract"] = "to keep all promises somebody must bring more than it would need alone"
     if plan.envy_free is None:
@@ -200,7 +204,7 @@ def _transfer(plan: ConsortiumPlan) -> list[str]:
         for j in np.flatnonzero(hurts & curves.measured_pairs()[g]):
             if j != i:
                 lines.append(
-                    f"rows of {names[j]} hurt {names[i]} (one is worth {curves.rates[g, j]:.2f} "
+                    f"rows of {names[j]} hurt {names[i]} (one is worth {curves.rates[g, j]:.2g} "
                     "own rows)"
                 )
         if curves.reference[g] != i:
