@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
+from sklearn.datasets import load_breast_cancer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from counterplay.core.votes import random_blocks
+from counterplay.errors import InvalidInputError
 from counterplay.poisoning import (
     BlockMajorityClassifier,
     IntervalTarget,
@@ -118,3 +124,31 @@ def test_unclean_poison_does_not_break_block_majority() -> None:
         few = wrong[~touched].sum(axis=0) <= 4 * t
         assert few.any()
         assert right[few].all()
+
+
+def test_the_certified_rate_reads_the_same_rows_as_fit() -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X, words = X.iloc[:, :4], np.where(y == 1, "benign", "malignant")
+    base = make_pipeline(StandardScaler(), GaussianNB())
+    guard = BlockMajorityClassifier(base, t=1, random_state=0)
+
+    def rate(train, test, labels=y):
+        return guard.certified_upper_rate(
+            train[:300], labels[:300], test[300:], labels[300:], n_permutations=4
+        )
+
+    plain = rate(X, X)
+    assert rate(X, X[X.columns[::-1]]) == plain  # by name, never by position
+    assert rate(X, X, words) == plain
+    with pytest.raises(InvalidInputError, match="no column 'mean area'"):
+        rate(X, X.drop(columns="mean area"))
+    with pytest.raises(InvalidInputError, match="X has 269 rows, y 268"):
+        guard.certified_upper_rate(X[:300], y[:300], X[300:], y[301:], n_permutations=4)
+    texts = np.array([f"{word} {i % 5}" for i, word in enumerate(words)])
+    filters = BlockMajorityClassifier(
+        make_pipeline(CountVectorizer(), MultinomialNB()), t=1, random_state=0
+    )
+    span = filters.certified_upper_rate(
+        texts[:300], words[:300], texts[300:], words[300:], n_permutations=4
+    )
+    assert span.estimate == 0  # the text says the label

@@ -54,3 +54,17 @@ def test_certified_accuracy_curve() -> None:
     majority = BlockMajorityClassifier(pipe, t=2, random_state=0)
     rate = majority.certified_upper_rate(X[:400], y[:400], X[400:], y[400:], n_permutations=3)
     assert rate.estimate < 0.15
+
+
+def test_the_curve_says_what_it_counts() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    guard = PartitionClassifier(n_partitions=9).fit(X[:300], y[:300], sources=np.arange(300) // 3)
+    curve = guard.certified_accuracy(X[300:], y[300:])
+    assert "planted sources" in curve.summary()
+    assert "rows" not in curve.summary()
+    assert curve.to_frame().columns[0] == "planted_sources"
+    assert curve.plot().get_xlabel() == "planted sources"
+    taken = guard.certified_accuracy(X[300:], y[300:], changes="replaced")
+    assert "replaced sources" in taken.summary()
+    by_row = PartitionClassifier(n_partitions=9).fit(X[:300], y[:300])
+    assert "planted rows" in by_row.certified_accuracy(X[300:], y[300:]).summary()

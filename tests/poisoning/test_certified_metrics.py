@@ -11,6 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from counterplay.errors import InvalidInputError
 from counterplay.poisoning import PartitionClassifier
+from counterplay.poisoning.ballots import plurality_ballots
+from counterplay.poisoning.metric_table import MetricTable
 
 SCORES = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
 
@@ -106,3 +108,42 @@ def test_the_best_threshold_is_the_best_of_all() -> None:
         guard.certified_metrics(X, y).best_threshold("f1", 1)
     with pytest.raises(InvalidInputError, match="not a class"):
         guard.certified_metrics(X, y, positive="spam")
+
+
+def worst_mean(votes, truth, t: int, score, k: int) -> float:
+    """Smallest mean over the classes that touching one set of t blocks reaches, by enumeration."""
+    worst = 1.0
+    for chosen in itertools.combinations(range(len(votes)), t):
+        reached = []
+        for column in votes.T:
+            changed = np.repeat(column[None, :], k**t, axis=0)
+            changed[:, list(chosen)] = list(itertools.product(range(k), repeat=t))
+            reached.append(sorted({int(np.bincount(v, minlength=k).argmax()) for v in changed}))
+        for answers in itertools.product(*reached):
+            value = score(truth, answers, labels=range(k), average="macro", zero_division=0)
+            worst = min(worst, float(value))
+    return worst
+
+
+@pytest.mark.claim("21.17")
+@pytest.mark.parametrize("name", SCORES)
+def test_a_mean_over_classes_is_between_certified_and_attained(name: str) -> None:
+    for seed in (0, 47, 53):  # in the last two no set is the worst for all classes
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(3, size=6)
+        votes = np.where(rng.random((6, 6)) < 0.6, truth, rng.integers(3, size=(6, 6)))
+        ballots = plurality_ballots(votes, truth, 3, closed=True)
+        lines = MetricTable([0, 1], 1, 5, (0, 1, 2), [0, 1, 2], means=True).lines(ballots, None)
+        found = {r["budget"]: r for r in lines if r["class"] == "all" and r["metric"] == name}
+        exact = worst_mean(votes, truth, 1, SCORES[name], 3)
+        assert found[1]["certified"] <= exact + 1e-12
+        assert found[1]["attained"] >= exact - 1e-12
+        assert found[0]["attained"] == pytest.approx(worst_mean(votes, truth, 0, SCORES[name], 3))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_row_without_a_group_is_refused(missing: object) -> None:
+    X, y = problem(0, 20)
+    groups = ["a", "b"] * 9 + ["a", missing]
+    with pytest.raises(InvalidInputError, match="groups has no group for row 19"):
+        fitted(0).certified_metrics(X, y, positive=1, groups=groups)

@@ -71,6 +71,8 @@ def test_i9_no_bar_for_a_certificate_that_is_not_there() -> None:
     X, y = cancer()
     report = poisoning_report(PIPE, X, y, budget=1, effort=2, n_test=4, random_state=0)
     assert "no certificate" in report.summary()
+    assert "wrong, best found, 1 row added" in report.summary()
+    assert "1 row added; error" in report.summary().splitlines()[-1]
     words = [tick.get_text() for tick in report.plot().get_xticklabels()]
     assert "not certified" not in words
 

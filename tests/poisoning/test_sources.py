@@ -470,3 +470,74 @@ def test_the_schema_margin_caps_every_radius() -> None:
         guard.fit(frame, y)
     assert guard.schema_margin_ == 10
     assert guard.certify(frame[:4]).max() <= 9
+
+
+@QUIET
+@pytest.mark.claim("21.12")
+@pytest.mark.parametrize("rule", ["pool", "drop"])
+def test_rows_without_a_source_have_the_say_of_one_source_or_none(rule: str) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 80, 200)
+    frame = pd.DataFrame({"age": age.astype(object), "more": rng.normal(size=200)})
+    y = np.where(age > 50, "old", "young")
+    owners = np.array([None] * 120 + [f"u{i}" for i in range(80)], dtype=object)
+    guard = PartitionClassifier(pipeline(), 15, classes=("old", "young"), unknown_source=rule)
+    guard.fit(frame, y, sources=owners)
+    radius, answers = guard.certify(frame[120:]), guard.predict(frame[120:])
+    assert radius.max() >= 3
+    odd = frame.copy()
+    odd.loc[:119, "age"] = "x"  # all that the one who sends no source can do to a column
+    again = clone(guard).fit(odd, y, sources=owners)
+    assert again.schema_ == guard.schema_
+    assert (again.predict(frame[120:]) == answers)[radius >= 1].all()
+
+
+@QUIET
+@pytest.mark.claim("21.21")
+def test_no_certified_prediction_becomes_an_error() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.choice(list("abcdefghijklmnopqrst"), 300).astype(object)
+    words[0] = "rare"  # one block knows this word, the others cannot predict it
+    frame = pd.DataFrame({"word": words, "size": rng.normal(size=300)})
+    y = np.where(rng.random(300) < 0.3, "spam", "ham")
+    encode = make_column_transformer((OneHotEncoder(), ["word"]), remainder="passthrough")
+    for spread in (1, 2):
+        guard = PartitionClassifier(
+            make_pipeline(encode, TREE), 15, classes=("ham", "spam"), spread=spread,
+            vote_threshold={"spam": 0.5}, check=False,
+        ).fit(frame, y)  # fmt: skip
+        row = frame[:1]
+        assert (guard.votes(row) >= 0).sum() == spread
+        assert guard.predict(row).tolist() == ["ham"]
+        assert guard.certify(row).tolist() == [0]
+        metrics = guard.certified_metrics(row, ["ham"], positive="ham", budgets=[0, 1])
+        assert (metrics.at("recall", 0), metrics.at("recall", 1)) == (1.0, 0.0)
+        with pytest.raises(InvalidInputError, match="no block can predict"):
+            clone(guard).fit(frame[1:], y[1:]).predict(row)
+
+
+@pytest.mark.parametrize("odd", [None, float("nan"), 7, ["a", "list"]])
+def test_one_row_that_is_no_text_is_left_out(odd: object) -> None:
+    texts = [("win cash", "see you")[i % 2] + f" {i}" for i in range(60)]
+    y = np.where(np.arange(60) % 2, "ham", "spam")
+    base = make_pipeline(HashingVectorizer(n_features=64), DecisionTreeClassifier())
+    guard = PartitionClassifier(base, 7, classes=("ham", "spam")).fit(texts, y)
+    with pytest.warns(RowsRejectedWarning, match="1 of 61 rows"):
+        again = clone(guard).fit([*texts, odd], [*y, "ham"])
+    assert again.rows_rejected_ == 1
+    assert np.array_equal(again.votes(texts), guard.votes(texts))
+    if not isinstance(odd, list):
+        with pytest.warns(RowsRejectedWarning):
+            by_series = clone(guard).fit(pd.Series([*texts, odd]), [*y, "ham"])
+        assert np.array_equal(by_series.votes(texts), guard.votes(texts))
+
+
+def test_one_name_is_no_list_of_names() -> None:
+    X, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
+    guard = PartitionClassifier(TREE, 3, check=False).fit(X, y, sources=np.arange(20))
+    for one in (7, "7"):
+        with pytest.raises(InvalidInputError, match="remove_sources must be a list, got"):
+            guard.update(remove_sources=one)
+    guard = PartitionClassifier(TREE, 3, check=False).fit(X, y, row_ids=np.arange(20))
+    with pytest.raises(InvalidInputError, match="remove_ids must be a list, got 7"):
+        guard.update(remove_ids=7)

@@ -46,7 +46,8 @@ STEP = LocalGraph(lambda x: x + 1.0 if x.ndim == 2 else (x + 1.0)[None, :], k=1)
 
 def _report(model, X, y, **options):
     report = gaming_report(model, X, y, **options)
-    return report.to_frame().to_dict("list"), report.moves(1.0).shape, report.summary()
+    most = float(report.budget.max())
+    return report.to_frame().to_dict("list"), report.moves(most).shape, report.summary()
 
 
 def _predicted(model, X):

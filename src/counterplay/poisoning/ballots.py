@@ -7,7 +7,7 @@ Source: docs/theory/21-sources.md, "Certified metrics".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,16 +115,26 @@ class Ballots:
         hit[np.arange(len(hit)), self.winner] = False
         return hit
 
+    def answered(self) -> IntArray:
+        """Parts that may be touched while some model still answers at each row; at least 0."""
+        models = (self.votes >= 0).sum(axis=0)
+        users = int(self.uses.sum(axis=0).max())
+        left: IntArray = np.maximum((models - 1) // users, 0).astype(np.int64)
+        return left
+
     def reachable(self, blocks: int, most: int) -> BoolArray:
         """Which rows so many touched parts can flip to which rival; all beyond ``most`` parts.
 
-        One column per rival, in the order of :attr:`rivals`. Other parts for every row.
+        One column per rival, in the order of :attr:`rivals`, and one for no answer at all. Other
+        parts for every row.
         """
-        if blocks > most:  # perhaps no model is left: one more column, for no answer at all
-            full = np.ones((len(self.truth), len(self.rivals) + 1), dtype=bool)
-            full[np.arange(len(self.truth)), self.winner] = False
-            return full
-        return np.stack([self.radius(c) < blocks for c in self.rivals], axis=1)
+        nothing = np.zeros(len(self.truth), dtype=bool)
+        hit = np.stack([*(self.radius(c) < blocks for c in self.rivals), nothing])
+        silent = blocks > np.minimum(self.answered(), most)
+        hit[:, silent] = True
+        hit[self.winner[silent], silent] = False
+        table: BoolArray = hit.T
+        return table
 
     def part(self, inside: BoolArray) -> Ballots:
         """The same for some of the rows."""
@@ -202,6 +212,17 @@ def metric_value(
     sign = -1 if best else 1
     numerator, denominator = ratio(metric, b, code, sign * own, sign * other)
     return numerator / denominator if denominator else 0.0
+
+
+def mean_after(metric: str, b: Ballots, hit: BoolArray) -> float:
+    """Mean of a metric over the classes after each right decision that can flip has done so.
+
+    ``hit`` says which rows can flip to which known class; each goes to the first of them.
+    """
+    gone = (b.truth == b.winner) & hit.any(axis=1)
+    after = replace(b, winner=np.where(gone, hit.argmax(axis=1), b.winner))
+    pairs = [ratio(metric, after, code, 0, 0) for code in range(b.needed.shape[1])]
+    return float(np.mean([top / below if below else 0.0 for top, below in pairs]))
 
 
 def ratio(metric: str, b: Ballots, code: int, own: int, other: int) -> tuple[int, int]:

@@ -73,6 +73,10 @@ class BatchedMLPClassifier(ClassifierMixin, BaseEstimator):
     >>> net = BatchedMLPClassifier(random_state=0).fit(X[:1000], y[:1000])
     >>> bool(net.score(X[1000:], y[1000:]) > 0.85)
     True
+
+    References
+    ----------
+    "Votes with certificates", see docs/theory/10-poisoning.md.
     """
 
     def __init__(

@@ -81,29 +81,24 @@ def fit_blocks(
 
     Blocks of classifiers with ``fit_blocks(X, y, blocks)`` are fitted by that method in one go.
     """
-    together = _together(base, X, y)
-    if together is not None:
-        models: list[Any] = fresh(base).fit_blocks(*together, blocks, seeds)
-        return models
     take = X.take if isinstance(X, Rows) else X.__getitem__
     tasks = [partial(_task, base, take, y, rows, seed) for rows, seed in zip(blocks, seeds)]
-    return _answered(Workers(n_jobs, backend), tasks)
+    return _completed(_together(base, X, y, blocks, seeds), tasks, Workers(n_jobs, backend))
 
 
 def fit_held(
     base: Any, blocks: Sequence[Callable[[], Held]], seeds: Sequence[int], workers: Workers
 ) -> list[Any]:
     """Return one fitted model for each block, as `fit_blocks` does; its rows are read in turn."""
+    done: dict[int, Any] = {}
     if hasattr(base, "fit_blocks") and blocks:
         held = [block() for block in blocks]
         whole = joined([part for part in held if len(part)] or held[:1])
         ends = np.cumsum([0, *map(len, held)])
         places = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:])]
-        if (both := _together(base, whole.rows, whole.labels)) is not None:
-            models: list[Any] = fresh(base).fit_blocks(*both, places, seeds)
-            return models
+        done = _together(base, whole.rows, whole.labels, places, seeds)
     tasks = [partial(_held_task, base, block, seed) for block, seed in zip(blocks, seeds)]
-    return _answered(workers, tasks)
+    return _completed(done, tasks, workers)
 
 
 def _task(base: Any, take: Any, y: NDArray[Any], rows: IntArray, seed: int) -> tuple[Any, ...]:
@@ -115,9 +110,13 @@ def _held_task(base: Any, block: Callable[[], Held], seed: int) -> tuple[Any, ..
     return base, own_copy(part.rows.take()) if len(part) else None, part.labels, seed
 
 
-def _answered(workers: Workers, tasks: Sequence[Any]) -> list[Any]:
-    answers = workers.run(_fit, tasks)
-    return [Failed(a.kind, a.message) if isinstance(a, Dead) else a for a in answers]
+def _completed(done: dict[int, Any], tasks: Sequence[Any], workers: Workers) -> list[Any]:
+    """Return the models that are there, and run the tasks of the others."""
+    left = [i for i in range(len(tasks)) if i not in done]
+    answers = workers.run(_fit, [tasks[i] for i in left])
+    fitted = [Failed(a.kind, a.message) if isinstance(a, Dead) else a for a in answers]
+    every = done | dict(zip(left, fitted))
+    return [every[i] for i in range(len(tasks))]
 
 
 def report_failures(models: Sequence[Any], stacklevel: int = 4) -> None:
@@ -136,15 +135,31 @@ def report_failures(models: Sequence[Any], stacklevel: int = 4) -> None:
         )
 
 
-def _together(base: Any, X: NDArray[Any] | Rows, y: NDArray[Any]) -> Any:
-    """Numbers and labels for a base that fits all blocks in one go; None where it cannot."""
-    if not hasattr(base, "fit_blocks"):
-        return None
-    labels = block_labels(y) if y.dtype == object else y
+def _together(
+    base: Any, X: NDArray[Any] | Rows, y: NDArray[Any], blocks: Sequence[IntArray],
+    seeds: Sequence[int],
+) -> dict[int, Any]:  # fmt: skip
+    """Return the models of a base that fits many blocks in one go, by block.
+
+    Blocks whose labels are of one kind go together, and a block with labels of several kinds is
+    left out: what becomes of a block must not depend on the labels of others.
+    """
     points = X.take() if isinstance(X, Rows) else X
-    if labels.dtype == object or not isinstance(points, np.ndarray) or points.ndim != 2:
-        return None
-    return points, labels
+    if not hasattr(base, "fit_blocks") or not isinstance(points, np.ndarray) or points.ndim != 2:
+        return {}
+    own = [block_labels(y[rows]) for rows in blocks]
+    kinds = ["number" if labels.dtype.kind in "iuf" else labels.dtype.kind for labels in own]
+    found: dict[int, Any] = {}
+    for kind in sorted(set(kinds) - {"O"}):
+        chosen = [i for i, k in enumerate(kinds) if k == kind]
+        labels = np.zeros(len(y), dtype=np.result_type(*(own[i].dtype for i in chosen)))
+        for i in chosen:
+            labels[blocks[i]] = own[i]
+        models = fresh(base).fit_blocks(
+            points, labels, [blocks[i] for i in chosen], [seeds[i] for i in chosen]
+        )
+        found |= dict(zip(chosen, models))
+    return found
 
 
 def _fit(base: Any, X: Any, y: NDArray[Any], seed: int) -> Any:

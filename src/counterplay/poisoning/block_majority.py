@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from counterplay.core.arguments import check_parameters
 from counterplay.core.seeds import RandomState, generator
@@ -21,7 +21,6 @@ from counterplay.core.validation import check_positive_int as positive
 from counterplay.core.votes import random_blocks
 from counterplay.poisoning.block_fits import fit_blocks
 from counterplay.poisoning.clean_rate import CleanTrial, block_vote_rate
-from counterplay.poisoning.model import as_points
 from counterplay.poisoning.voting import VotingClassifier
 
 _MOST_BLOCKS = 1_000_000
@@ -64,6 +63,11 @@ class BlockMajorityClassifier(VotingClassifier):
     >>> model = BlockMajorityClassifier(pipe, t=1, random_state=0).fit(X[:400], y[:400])
     >>> model.n_blocks_, bool(model.score(X[400:], y[400:]) > 0.9)
     (11, True)
+
+    References
+    ----------
+    "Finite budgets (Algorithms 10.2, 10.3, I.2)", Theorem 10.8, Proposition 10.H, see
+    docs/theory/10-poisoning.md.
     """
 
     randomised = True
@@ -100,10 +104,10 @@ class BlockMajorityClassifier(VotingClassifier):
 
     def certified_upper_rate(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_test: ArrayLike,
-        y_test: ArrayLike,
+        X: Any,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
         *,
         n_permutations: int = 200,
         confidence: float = 0.95,
@@ -114,8 +118,11 @@ class BlockMajorityClassifier(VotingClassifier):
         which at least 4t+1 clean blocks are wrong. The interval counts one trial per permutation or
         per test point, whichever are fewer; its upper end is at least 3.7 / n_permutations.
         """
-        rows, test = as_points(X), as_points(X_test)
-        trial = CleanTrial(self._base(), rows, np.asarray(y), test, np.asarray(y_test), self.n_jobs)
+        guard = clone(self)
+        found = guard._accepted(X, y, None)
+        test = guard._rows(X_test)
+        truth = guard._truth(y_test, len(test))
+        trial = CleanTrial(self._base(), found.rows, found.labels, test, truth, self.n_jobs)
         t = positive(self.t, "t")
         # A class with more than half of the votes wins, whatever the others do.
         return block_vote_rate(

@@ -183,17 +183,26 @@ class CertifiedAccuracy(Report):
         Certified radius of each prediction; -1 for abstentions.
     correct:
         Whether the prediction is right.
+    confidence:
+        Level of the intervals over test rows.
+    counted:
+        What a radius counts, in words.
 
     Examples
     --------
     >>> curve = CertifiedAccuracy(np.array([0, 3, 5, 9]), np.array([True, True, False, True]))
     >>> curve.at(0), curve.at(3), curve.at(4)
     (0.75, 0.5, 0.25)
+
+    References
+    ----------
+    Proposition 10.I, Proposition 10.J, see docs/theory/10-poisoning.md.
     """
 
     radii: IntArray
     correct: BoolArray
     confidence: float = 0.95
+    counted: str = "planted rows"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.radii, np.ndarray) and isinstance(self.correct, np.ndarray)):
@@ -206,7 +215,7 @@ class CertifiedAccuracy(Report):
             object.__setattr__(self, name, array)
 
     def at(self, t: int) -> float:
-        """Certified accuracy against ``t`` planted rows."""
+        """Certified accuracy against ``t`` planted rows, or whatever is counted."""
         budget = check_int(t, "t", low=0)
         return float((self.correct & (self.radii >= budget)).mean())
 
@@ -234,7 +243,7 @@ class CertifiedAccuracy(Report):
         """Accuracy, certified accuracy at a few budgets, median radius."""
         points = ", ".join(f"{self.at(t):.3f} at {t}" for t in (1, 5, 10))
         return (
-            f"accuracy {self.at(0):.3f}; certified {points} planted rows; "
+            f"accuracy {self.at(0):.3f}; certified {points} {self.counted}; "
             f"median radius {self.median_radius:g}"
         )
 
@@ -245,7 +254,7 @@ class CertifiedAccuracy(Report):
         spans = [self.interval(int(t)) for t in self.budgets()]
         return pd.DataFrame(
             {
-                "planted_rows": self.budgets(),
+                self.counted.replace(" ", "_"): self.budgets(),
                 "certified_accuracy": self.curve(),
                 "low": [span.low for span in spans],
                 "high": [span.high for span in spans],
@@ -258,12 +267,13 @@ class CertifiedAccuracy(Report):
 
         axes = axes_or_new(ax)
         frame = self.to_frame()
-        (line,) = axes.step(frame.planted_rows, frame.certified_accuracy, where="post", label=label)
+        budgets = frame.iloc[:, 0]
+        (line,) = axes.step(budgets, frame.certified_accuracy, where="post", label=label)
         axes.fill_between(
-            frame.planted_rows, frame.low, frame.high, step="post", alpha=0.15,
+            budgets, frame.low, frame.high, step="post", alpha=0.15,
             color=line.get_color(), linewidth=0,
         )  # fmt: skip
-        axes.set_xlabel("rows an attacker inserts or removes")
+        axes.set_xlabel(self.counted)
         axes.set_ylabel("certified accuracy")
         axes.set_ylim(0, 1.02)
         return axes

@@ -32,7 +32,7 @@ from counterplay.poisoning.ballots import (
 from counterplay.poisoning.metric_table import MetricTable
 from counterplay.poisoning.training_rows import positions_of
 from counterplay.poisoning.units import Unit, listed_values
-from counterplay.tables.cells import listed, shown
+from counterplay.tables.cells import is_missing, listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +77,10 @@ class CertifiedMetrics(Report):
     >>> report = guarded.certified_metrics(X[400:], y[400:], positive=1)
     >>> report.at("recall", 0) >= report.at("recall", 3) > 0.7
     True
+
+    References
+    ----------
+    "Certified metrics", Proposition 21.D, see docs/theory/21-sources.md.
     """
 
     table: pd.DataFrame
@@ -251,10 +255,10 @@ def certified_metrics(
     cost = max(1, model._cost(model.unit_, "replaced" if model.unit_ == "sources" else "inserted"))
     margin = NEVER if model.schema_margin_ is None else max(0, model.schema_margin_ - 1) * cost
     most = min((model._alive() - 1) // model.spread, margin)
-    radius = np.min([ballots.radius(c) for c in ballots.rivals], axis=0)
+    radius = np.min([ballots.answered(), *(ballots.radius(c) for c in ballots.rivals)], axis=0)
     largest = int(np.minimum(radius, most).max(initial=0)) // cost
     codes = list(range(len(classes))) if positive is None else [classes.index(positive)]
-    given = None if groups is None else listed_values(groups, len(rows), "groups")
+    given = None if groups is None else _named(groups, len(rows))
     named = [] if given is None else sorted(set(given), key=lambda g: (isinstance(g, str), g))
     table = MetricTable(
         _budgets(budgets, largest), cost, most, classes, codes,
@@ -272,6 +276,15 @@ def certified_metrics(
         frame.reset_index(drop=True), model.unit_, tuple(table.levels), classes, positive,
         collective, ballots, given, cost, most,
     )  # fmt: skip
+
+
+def _named(groups: Any, n: int) -> list[Any]:
+    """Return the group of each row; one that is missing would pass for all rows together."""
+    values = listed_values(groups, n, "groups")
+    gone = next((i for i, value in enumerate(values) if is_missing(value)), None)
+    if gone is not None:
+        raise InvalidInputError(f"groups has no group for row {gone}; drop such rows or name them")
+    return values
 
 
 def _budgets(budgets: Any, largest: int) -> list[int]:

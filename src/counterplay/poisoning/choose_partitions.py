@@ -82,6 +82,10 @@ def choose_n_partitions(
     >>> curve = choose_n_partitions(None, X[:600], y[:600], budget=2, candidates=(5, 15, 45))
     >>> curve.best in (5, 15, 45)
     True
+
+    References
+    ----------
+    "The number of blocks", see docs/theory/21-sources.md.
     """
     t = check_int(budget, "budget", low=0, high=10**6)
     trial = Trial.of(estimator, X, y, sources, n_jobs, random_state)

@@ -30,6 +30,8 @@ from counterplay.errors import InvalidInputError
 from counterplay.poisoning.block_fits import fit_blocks, report_failures
 from counterplay.poisoning.block_votes import collect_votes
 from counterplay.poisoning.errors import TooFewSamplesError
+from counterplay.poisoning.training_rows import Rows, in_class_order, positions_of
+from counterplay.tables.labels import as_labels
 
 
 def chernoff_interval(mean: float, trials: int, confidence: float = 0.95) -> Interval:
@@ -81,9 +83,9 @@ class CleanTrial:
     """A base model, clean rows and test rows: which models err at which test rows?"""
 
     base: Any
-    X: NDArray[Any]
+    X: NDArray[Any] | Rows
     y: NDArray[Any]
-    X_test: NDArray[Any]
+    X_test: NDArray[Any] | Rows
     y_test: NDArray[Any]
     n_jobs: int | None = None
 
@@ -92,9 +94,9 @@ class CleanTrial:
         seeds = [int(s) for s in rng.integers(2**31, size=len(blocks))]
         models = fit_blocks(self.base, self.X, self.y, blocks, seeds, self.n_jobs)
         report_failures(models)
-        classes = np.unique(np.concatenate([self.y, self.y_test]))
+        classes = as_labels(in_class_order({*self.y.tolist(), *self.y_test.tolist()}))
         votes = collect_votes(models, self.X_test, classes, self.n_jobs)
-        wrong: BoolArray = votes != np.searchsorted(classes, self.y_test)[None, :]
+        wrong: BoolArray = votes != positions_of(self.y_test, classes)[None, :]
         return wrong
 
 

@@ -245,6 +245,10 @@ def attackable_rate(
     ...                          np.linspace(0, 1, 101))
     >>> report.err == report.atk_upper  # the closure learner is never worse under attack
     True
+
+    References
+    ----------
+    "Setting" (Definition 10.1), see docs/theory/10-poisoning.md.
     """
     check_learner(learner)
     if n_jobs == 0:

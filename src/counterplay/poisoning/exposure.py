@@ -159,7 +159,7 @@ class PoisoningReport(Report):
                 "effort; raise time_limit= or scale the features"
             )
         for t in sorted({0, 1, self.budget // 2, self.budget}):
-            word = "wrong without poison" if t == 0 else f"wrong, best attack found, t = {t}"
+            word = f"wrong, best found, {_added(t)}" if t else "wrong without poison"
             lines.append(f"{word:34} {self.interval(t)}")
         if self.has_certificate:
             lost = int((~self.certified[:, -1]).sum())
@@ -169,7 +169,7 @@ class PoisoningReport(Report):
         lost = int((~self.guarded[:, -1]).sum())
         lines.append(
             f"{'same in a partition, not certified':34} {clopper_pearson(lost, len(self.rows))}, "
-            f"error {float((~self.guarded[:, 0]).mean()):.3f}"
+            f"{_added(self.budget)}; error {float((~self.guarded[:, 0]).mean()):.3f}"
         )
         return "\n".join(lines)
 
@@ -203,3 +203,7 @@ class PoisoningReport(Report):
         lost = int((~self.guarded[:, -1]).sum())
         bars["in a partition,\nnot certified"] = clopper_pearson(lost, len(self.rows))
         return rate_bars(ax, bars)
+
+
+def _added(t: int) -> str:
+    return f"{t} row added" if t == 1 else f"{t} rows added"

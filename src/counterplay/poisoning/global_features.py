@@ -135,7 +135,7 @@ def _inverse_document_frequencies(X: FloatArray, norms: FloatArray | None = None
 
 @checked
 def row_local(transform: Callable[..., Any], X: Any, n: int = 20) -> bool:
-    """Whether a transform computes each row from that row alone: certificates cover it outside.
+    """Whether a transform computes each row from that row alone, so that certificates cover it.
 
     Compares the transform of all rows with the transform of single ones. False for everything that
     was fitted on the same rows (tf-idf, scaling, a learned vocabulary): such a step belongs into
@@ -156,6 +156,10 @@ def row_local(transform: Callable[..., Any], X: Any, n: int = 20) -> bool:
     >>> X = np.random.default_rng(0).random((50, 3))
     >>> row_local(StandardScaler().fit_transform, X), row_local(np.log1p, X)
     (False, True)
+
+    References
+    ----------
+    "Rows", see docs/theory/21-sources.md.
     """
     table = Table.of(X)
     count = min(check_positive_int(n, "n"), len(table))

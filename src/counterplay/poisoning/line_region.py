@@ -132,6 +132,10 @@ def line_region(
     >>> S = LabelledSet([0.15, 0.25, 0.65, 0.8], [1, 1, 1, 1])
     >>> print(line_region(UnionOfIntervals(), target, S).summary())
     error 0.449, attackable 0.548 of the range: 0.101 to 0.149, 0.251 to 0.649, 0.8 to 0.899
+
+    References
+    ----------
+    Theorem 10.12, Proposition 10.D, see docs/theory/10-poisoning.md.
     """
     left = check_real(low, "low")
     right = check_real(high, "high", low=left, open_low=True)

@@ -15,7 +15,14 @@ from scipy import stats
 
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import BoolArray, IntArray
-from counterplay.poisoning.ballots import METRICS, Ballots, lost, metric_value, ratio
+from counterplay.poisoning.ballots import (
+    METRICS,
+    Ballots,
+    lost,
+    mean_after,
+    metric_value,
+    ratio,
+)
 from counterplay.poisoning.collective import Collective
 
 _CONFIDENCE = 0.95
@@ -76,14 +83,17 @@ class MetricTable:
                 label = "all" if metric == "accuracy" else self.classes[code]
                 span = self._interval(metric, b, code, t, hits[t], low)
                 found.append(_line(t, metric, label, group, low, high, *span))
-        return found + (self._means(found, group) if self.means else [])
+        return found + (self._means(b, found, sets, group) if self.means else [])
 
     def _attained(
         self, metric: str, b: Ballots, code: int, sets: list[list[BoolArray]], t: int
     ) -> float:
         """The smallest value that one of the nested sets reaches."""
-        chosen = [order[min(self.cost * t, len(order) - 1)] for order in sets]
-        return min(metric_value(metric, b, code, b.flips(parts)) for parts in chosen)
+        return min(metric_value(metric, b, code, hit) for hit in self._flipped(b, sets, t))
+
+    def _flipped(self, b: Ballots, sets: list[list[BoolArray]], t: int) -> list[BoolArray]:
+        """What the largest of the nested sets within a budget can flip."""
+        return [b.flips(order[min(self.cost * t, len(order) - 1)]) for order in sets]
 
     def _interval(
         self, metric: str, b: Ballots, code: int, t: int, hit: BoolArray, low: float
@@ -108,13 +118,22 @@ class MetricTable:
         level = (1 - _CONFIDENCE) / sets
         return (float(stats.beta.ppf(level, kept, n - kept + 1)) if kept else 0.0), math.nan
 
-    def _means(self, lines: list[Line], group: Any) -> list[Line]:
-        """Mean over the classes, per budget and metric."""
+    def _means(
+        self, b: Ballots, lines: list[Line], sets: list[list[BoolArray]], group: Any
+    ) -> list[Line]:
+        """Mean over the classes, per budget and metric.
+
+        The mean of certified values is certified. What is attained is the mean after one set: the
+        worst sets of the classes are different ones.
+        """
         found = []
         for metric in METRICS[1:]:
+            high = 1.0
             for t in self.levels:
                 rows = [r for r in lines if r["budget"] == t and r["metric"] == metric]
-                low, high = (sum(r[k] for r in rows) / len(rows) for k in ("certified", "attained"))
+                low = sum(r["certified"] for r in rows) / len(rows)
+                flipped = self._flipped(b, sets, t)
+                high = min(high, *(mean_after(metric, b, hit) for hit in flipped))
                 found.append(_line(t, metric, "all", group, low, high, math.nan, math.nan))
         return found
 

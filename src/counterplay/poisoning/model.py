@@ -60,6 +60,10 @@ class LabelledSet:
     >>> S = LabelledSet([[0.1], [0.9]], [0, 1])
     >>> len(S + LabelledSet([[0.5]], [0]))
     3
+
+    References
+    ----------
+    "Setting", see docs/theory/10-poisoning.md.
     """
 
     X: Any
@@ -415,6 +419,10 @@ class IntervalTarget:
     --------
     >>> IntervalTarget([0.2, 0.8])([[0.2], [0.5], [0.9]])
     array([1, 1, 0], dtype=uint8)
+
+    References
+    ----------
+    "Setting", see docs/theory/10-poisoning.md.
     """
 
     def __init__(self, ends: ArrayLike = (), *, closed: bool = True) -> None:

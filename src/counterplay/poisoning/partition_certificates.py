@@ -21,7 +21,7 @@ from counterplay.core.validation import (
 )
 from counterplay.core.votes import Vote
 from counterplay.errors import InvalidInputError
-from counterplay.poisoning.block_votes import collect_scores, count_votes
+from counterplay.poisoning.block_votes import ABSTAIN, collect_scores, count_votes
 from counterplay.poisoning.certificates import (
     CertifiedAccuracy,
     finite_aggregation_radius,
@@ -33,10 +33,14 @@ from counterplay.poisoning.partition_training import PartitionTraining
 from counterplay.poisoning.run_off import RunOff, run_off, run_off_radius, run_off_spread_radius
 from counterplay.poisoning.training_rows import Rows
 from counterplay.poisoning.units import CHANGES, Changes, Unit
-from counterplay.tables.labels import cast_labels
 
 if TYPE_CHECKING:
     from counterplay.poisoning.certified_metrics import CertifiedMetrics
+
+_DONE: dict[Changes, str] = {
+    "inserted": "planted", "inserted_or_removed": "planted or removed", "relabelled": "relabelled",
+    "replaced": "replaced", "moved": "moved",
+}  # fmt: skip
 
 
 class PartitionCertificates(PartitionTraining):
@@ -93,7 +97,10 @@ class PartitionCertificates(PartitionTraining):
         return labels, radius
 
     def is_safe(self, X: Any, *, sources: int = 0, rows: int = 0) -> BoolArray:
-        """Whether predictions survive so many taken-over sources and changed rows of others."""
+        """Whether predictions survive so many taken-over sources and changed rows of others.
+
+        Sources named in ``split`` cost as many blocks as their slots and are not among them.
+        """
         s, r = check_int(sources, "sources", low=0), check_int(rows, "rows", low=0)
         radius, _, _ = self._radii(self._points(X))
         if s and self.unit_ != "sources":
@@ -153,7 +160,8 @@ class PartitionCertificates(PartitionTraining):
                 radius = partition_radius(vote, closed=closed)
             else:
                 radius = finite_aggregation_radius(votes, self.design_, k, closed=closed)
-        most = (self._alive() - 1) // self.spread  # one model is left, so nothing can raise
+        answers = (votes != ABSTAIN).sum(axis=0)  # one of them is left, so nothing can raise
+        most = np.maximum((answers - 1) // self.spread, 0)
         return np.minimum(radius, most).astype(np.int64), lead, self.classes_[winner]
 
     def _votes_needed(self) -> int:
@@ -209,7 +217,8 @@ class PartitionCertificates(PartitionTraining):
         """Return the curve of certified accuracy over the number of changed rows or sources."""
         radius, labels = self._certificate(self._points(X), changes)
         right = labels == self._truth(y, len(radius))
-        return CertifiedAccuracy(radius, np.asarray(right & (radius >= 0), dtype=np.bool_))
+        correct = np.asarray(right & (radius >= 0), dtype=np.bool_)
+        return CertifiedAccuracy(radius, correct, counted=f"{_DONE[changes]} {self.unit_}")
 
     def certified_metrics(
         self,
@@ -248,13 +257,3 @@ class PartitionCertificates(PartitionTraining):
             self, X, y, positive=positive, groups=groups, budgets=budgets,
             collective=collective, time_limit=time_limit,
         )  # fmt: skip
-
-    def _truth(self, y: Any, n: int) -> NDArray[Any]:
-        values, known = cast_labels(y)
-        if len(values) != n:
-            raise InvalidInputError(f"X has {n} rows, y {len(values)}")
-        if not known.all():
-            raise InvalidInputError(
-                f"y has no label in row {int(np.argmin(known))}; drop such rows"
-            )
-        return values

@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from counterplay.core.seeds import derive_seed
@@ -66,7 +67,7 @@ from counterplay.poisoning.training_rows import (
 from counterplay.poisoning.units import Fitted, Unit, encoded_ids, encoded_sources
 from counterplay.poisoning.update_report import UpdateReport
 from counterplay.poisoning.voting import VotingClassifier
-from counterplay.tables import Schema
+from counterplay.tables import Schema, Table
 from counterplay.tables.labels import as_labels
 
 _CHECKED_ROWS = 200
@@ -125,7 +126,7 @@ class PartitionTraining(VotingClassifier):
         if not isinstance(self.estimator, BatchLearner):
             X, y = entry(X), column_of(y)
         if schema is None and sources is not None and not isinstance(self.estimator, BatchLearner):
-            schema = Schema.infer(X, list(sources) if hasattr(sources, "__len__") else sources)
+            schema = self._voted(X, encoded_sources(sources, len(Table.of(X))))
         found = self._accepted(X, y, schema, self.classes)
         self.schema_margin_ = None if self.schema is not None else self.schema_.margin
         n = len(found.places) + len(found.rejected)
@@ -161,6 +162,19 @@ class PartitionTraining(VotingClassifier):
             self._manifest: Any = save_partition(self, folder, live=True)
             self._parts = stored_rows(self, folder, self._manifest)
         return self
+
+    def _voted(self, X: Any, owners: Sequence[bytes | None]) -> Schema:
+        """Return the schema that the sources vote for, each of them once: a radius counts them.
+
+        The pool of rows without a source is one of them; rows that are dropped have no vote.
+        """
+        voters = owners
+        if self.unknown_source == "pool":
+            voters = [b"" if owner is None else owner for owner in owners]
+        elif self.unknown_source == "drop" and None in owners and any(owners):
+            places = [i for i, owner in enumerate(owners) if owner is not None]
+            X, voters = _safe_indexing(X, places), [owners[i] for i in places]
+        return Schema.infer(X, voters)
 
     def _count(self, X: Any, y: Any, sources: Any) -> int:
         if self.n_partitions != "auto":

@@ -25,6 +25,7 @@ from counterplay.poisoning.units import (
     encoded_sources,
 )
 from counterplay.tables import Schema
+from counterplay.tables.cells import shown
 from counterplay.tables.encoding import row_digests
 from counterplay.tables.labels import cast_labels
 
@@ -54,14 +55,15 @@ class Removal:
         """Remove all rows of these sources."""
         if self.fitted != "sources":
             raise InvalidInputError("this classifier was not fitted by sources")
-        for name in encoded_sources(names, len(names)):
+        for name in encoded_sources(names, _count(names, "remove_sources")):
             mark = owner_marks([name], self.dealer)
             for block in self.dealer.blocks_of_source(name):
                 self._mark(block, _among(self.parts[block].owners, mark))
 
     def ids(self, row_ids: Any) -> None:
         """Remove the rows with these ids."""
-        marks = row_digests(encoded_ids(row_ids, len(row_ids)), key=self.dealer.key, domain="id")
+        wanted = encoded_ids(row_ids, _count(row_ids, "remove_ids"))
+        marks = row_digests(wanted, key=self.dealer.key, domain="id")
         for block in self._candidates(marks, "ids"):
             part = self.parts[block]
             if part.ids is None:
@@ -115,6 +117,13 @@ class Removal:
         if mask.any():
             before = self.gone.get(block)
             self.gone[block] = mask if before is None else before | mask
+
+
+def _count(names: Any, what: str) -> int:
+    """Return how many names are listed; one alone is no list."""
+    if isinstance(names, str | bytes) or not hasattr(names, "__len__"):
+        raise InvalidInputError(f"{what} must be a list, got {shown(names)}; put it into brackets")
+    return len(names)
 
 
 def changed_parts(

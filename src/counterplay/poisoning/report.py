@@ -102,6 +102,10 @@ def poisoning_report(
     >>> report = poisoning_report(SVC(kernel="linear"), X, y, budget=1, n_test=5, random_state=0)
     >>> report.has_certificate, report.attackable_upper
     (False, 1.0)
+
+    References
+    ----------
+    "Attack estimates", see docs/theory/21-sources.md.
     """
     t = check_int(budget, "budget", low=1, high=_MOST_BUDGET)
     tries = check_int(effort, "effort", low=0)

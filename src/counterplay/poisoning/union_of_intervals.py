@@ -38,6 +38,10 @@ class UnionOfIntervals(BatchLearner):
     >>> learner = UnionOfIntervals().fit([0.1, 0.2, 0.5, 0.8, 0.9], [1, 1, 0, 1, 1])
     >>> learner.ends_
     array([0.1, 0.2, 0.8, 0.9])
+
+    References
+    ----------
+    Theorem 10.12, Proposition 10.D, see docs/theory/10-poisoning.md.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

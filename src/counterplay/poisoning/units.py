@@ -1,7 +1,7 @@
 """Who owns a training row, and which block it goes to: rows, row ids, sources, committees.
 
 The block of a row is a function of the row (its id, its source) and the key alone, never of other
-rows: this is what a certificate rests on. Source: docs/theory/21-sources.md, "Units and blocks".
+rows: this is what a certificate rests on. Source: docs/theory/21-sources.md, "What a change costs".
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from counterplay.poisoning.training_rows import (
     warn_rejected,
 )
 from counterplay.tables import Schema
-from counterplay.tables.labels import as_labels
+from counterplay.tables.labels import as_labels, cast_labels
 
 BINARY = np.array([0, 1], dtype=np.uint8)
 
@@ -100,8 +100,12 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _points(self, X: Any) -> Rows:
-        """Read the user's own rows; one that does not fit is an error."""
+        """Read rows for a fitted classifier."""
         check_is_fitted(self)
+        return self._rows(X)
+
+    def _rows(self, X: Any) -> Rows:
+        """Read the user's own rows; one that does not fit is an error."""
         if isinstance(self.estimator, BatchLearner):
             return points_of(X, self._flat)
         rows = entry(X)
@@ -165,3 +169,13 @@ class VotingClassifier(ClassifierMixin, BaseEstimator):
     def vote_margin(self, X: Any) -> IntArray:
         """Votes for the winner minus votes for the strongest other class."""
         return self.vote(X).gap
+
+    def _truth(self, y: Any, n: int) -> NDArray[Any]:
+        values, known = cast_labels(y)
+        if len(values) != n:
+            raise InvalidInputError(f"X has {n} rows, y {len(values)}")
+        if not known.all():
+            raise InvalidInputError(
+                f"y has no label in row {int(np.argmin(known))}; drop such rows"
+            )
+        return values
