@@ -92,6 +92,10 @@ class Ability(Report):
     >>> ability = estimate_ability(model, before, after, moves, positive=True, random_state=0)
     >>> ability.cdf([1.0, 2.0]).round(2).tolist()
     [0.4, 0.8]
+
+    References
+    ----------
+    "Budgets from before and after", Proposition 20.F, see docs/theory/20-moves.md.
     """
 
     law: BudgetLaw = field(repr=False)
@@ -306,6 +310,10 @@ def estimate_ability(
     >>> ability = estimate_ability(model, before, after, moves, positive=True, random_state=0)
     >>> ability.cdf([1.0, 2.0]).round(2).tolist()
     [0.34, 0.67]
+
+    References
+    ----------
+    "Budgets from before and after", Proposition 20.F, see docs/theory/20-moves.md.
     """
     level = check_open_fraction(confidence, "confidence")
     rng = generator(random_state)

@@ -9,12 +9,11 @@ Source: "Additive scores", "Fold by asking", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.asking import (
@@ -24,7 +23,13 @@ from counterplay.strategic.asking import (
     keep_changes,
     no_changes,
 )
-from counterplay.strategic.columns import as_floats, frame_of
+from counterplay.strategic.choices import (
+    Choices,
+    PersonMenus,
+    choices_of,
+    found_nothing,
+    solve_person,
+)
 from counterplay.strategic.fold import (
     LINEAR,
     Asked,
@@ -38,17 +43,10 @@ from counterplay.strategic.knapsack_dual import Solution
 from counterplay.strategic.knapsack_max import least_price_max, most_gain_max
 from counterplay.strategic.line_filling import fill_budget, fill_lines
 from counterplay.strategic.links import JointBlock
-from counterplay.strategic.menus import (
-    Choices,
-    Options,
-    PersonMenus,
-    choices_of,
-    option_tables,
-    own_values,
-)
+from counterplay.strategic.menus import Options, option_tables, own_values
 from counterplay.strategic.move_blocks import Block, NumberBlock
-from counterplay.strategic.move_compile import thinned
 from counterplay.strategic.moves import Moves
+from counterplay.strategic.straight_columns import gridded, slopes_of
 
 SLACK = 1e-9
 
@@ -118,11 +116,11 @@ def fold(
     ask = Asking(asked, opened)
     if not _is_additive(ask, scores):
         return None
-    slopes, anchors = _slopes(ask, moves)
+    slopes, anchors = slopes_of(ask, moves)
     blocks: dict[Any, Block] = {}
     for name, block in moves.alone.items():
         shaped = isinstance(block, NumberBlock) and not block.finite and name not in slopes
-        blocks[name] = _gridded(block, moves, frame) if shaped else block  # type: ignore[arg-type]
+        blocks[name] = gridded(block, moves) if shaped else block  # type: ignore[arg-type]
     cut, strict = opened.cut()
     return AdditiveScore(asked, opened, blocks, moves.joint, slopes, anchors, scores, cut, strict)
 
@@ -139,7 +137,7 @@ def cheapest_additive(
     lower, upper = np.zeros(n), np.full(n, np.inf)
     exact = np.ones(n, dtype=bool)
     changes = no_changes(moves.touched)
-    people = PeopleMenus(score, moves)
+    people = PeopleMenus(score, moves, budget)
     size = 1.0 + np.abs(score.scores[who]) + (abs(score.cut) if np.isfinite(score.cut) else 0.0)
     smooth = any(isinstance(b, NumberBlock) and not b.finite for b in score.blocks.values())
     # a score that passes the cut by one rounding passes in this batch of rows and not in another
@@ -180,7 +178,7 @@ def cheapest_additive(
 
 def best_additive(score: AdditiveScore, moves: Moves, budgets: FloatArray) -> list[Candidate]:
     """Return, per budget, bounds on the most that the score of each person can gain."""
-    people = PeopleMenus(score, moves)
+    people = PeopleMenus(score, moves, float(budgets.max()))
     who = np.arange(len(score.asked.frame))
     return people.best(who, budgets)
 
@@ -202,10 +200,10 @@ class Candidate:
 class PeopleMenus:
     """People of a table with their menus; solves one knapsack each."""
 
-    def __init__(self, score: AdditiveScore, moves: Moves) -> None:
+    def __init__(self, score: AdditiveScore, moves: Moves, budget: float = np.inf) -> None:
         self.score, self.power = score, moves.power
         self.values = own_values(score)
-        self.tables: Mapping[Any, Options] = option_tables(score, self.values)
+        self.tables: Mapping[Any, Options] = option_tables(score, self.values, budget)
         self.joint = JointTables(score)
         self.touched = moves.touched
 
@@ -287,7 +285,8 @@ def _cheapest_person(
     """Return bounds on the price, the chosen value per column, and the amounts of the lines."""
     power = choices.power
 
-    def solve(person: PersonMenus, price: float, gain: float, best: float) -> Solution:
+    def solve(person: PersonMenus, best: float) -> Solution:
+        price, gain = person.price, person.gain
         if np.isinf(power):
             found = least_price_max(person.problem, need - gain)
             r = max(price, found.high)
@@ -295,12 +294,12 @@ def _cheapest_person(
             return found._replace(low=r, high=r)
         cap = min(budget**power * (1 + SLACK), best**power)
         if price**power > cap:
-            return Solution(np.inf, np.inf, np.zeros(0, np.int64), np.zeros(0))
+            return found_nothing(person.problem, np.inf)
         found = least_price(person.problem, need - gain, cap - price**power, MOST_STATES)
         low, high = (p + price**power for p in found[:2])
         return found._replace(low=low ** (1 / power), high=high ** (1 / power))
 
-    return _over_hidden(choices, i, solve, least=True)
+    return solve_person(choices, i, solve, least=True)
 
 
 def _best_person(
@@ -309,44 +308,17 @@ def _best_person(
     """Return bounds on the gain, the chosen value per column, and the amounts of the lines."""
     power = choices.power
 
-    def solve(person: PersonMenus, price: float, gain: float, best: float) -> Solution:
+    def solve(person: PersonMenus, best: float) -> Solution:
+        price, gain = person.price, person.gain
         if price > roof:
-            return Solution(-np.inf, -np.inf, np.zeros(0, np.int64), np.zeros(0))
+            return found_nothing(person.problem, -np.inf)
         if np.isinf(power):
             found = most_gain_max(person.problem, roof)
         else:
             found = most_gain(person.problem, roof**power - price**power, MOST_STATES)
         return found._replace(low=found.low + gain, high=found.high + gain)
 
-    return _over_hidden(choices, i, solve, least=False)
-
-
-def _over_hidden(
-    choices: Choices, i: int, solve: Callable[..., Solution], *, least: bool
-) -> tuple[float, float, dict[Any, Any], FloatArray]:
-    """Try every set of columns that are hidden rather than moved on a line or a stair."""
-    free = choices.hideable(i)
-    both = frozenset(name for name, _, _ in free)
-    power = choices.power
-    low = high = np.inf if least else -np.inf
-    pick: dict[Any, Any] = {}
-    amount = np.zeros(len(choices.lines))
-    for chosen in range(2 ** len(free)):
-        mine = [item for k, item in enumerate(free) if chosen >> k & 1]
-        prices = np.array([item[1] for item in mine])
-        price = 0.0
-        if mine:
-            price = float(prices.max() if np.isinf(power) else (prices**power).sum() ** (1 / power))
-        person = choices.person(i, frozenset(item[0] for item in mine), both)
-        found = solve(person, price, sum(item[2] for item in mine), high if least else low)
-        known, best = (found.high, high) if least else (found.low, low)
-        if (known < best) if least else (known > best):
-            pick = {item[0]: np.nan for item in mine} | person.picked(found.choice)
-            amount = np.zeros(len(choices.lines))
-            amount[person.lines] = found.amount
-        low = min(low, found.low) if least else max(low, found.low)
-        high = min(high, found.high) if least else max(high, found.high)
-    return low, high, pick, amount
+    return solve_person(choices, i, solve, least=False)
 
 
 def _decisions_agree(asked: Asked, opened: OpenModel) -> bool:
@@ -381,54 +353,3 @@ def _is_additive(ask: Asking, scores: FloatArray) -> bool:
     for gains in ask(requests).values():
         total += gains
     return bool((np.abs(total - scores[rows]) <= 1e-8 * (1 + np.abs(scores[rows]))).all())
-
-
-def _slopes(ask: Asking, moves: Moves) -> tuple[dict[Any, float], dict[Any, tuple[float, float]]]:
-    """Return the slope of every numeric column on which the score is affine, and an anchor."""
-    frame = ask.asked.frame
-    probes: dict[Any, FloatArray] = {}
-    for name, block in _numbers(moves).items():
-        if name in frame:
-            points = _probes(block, as_floats(frame[name].to_numpy(), name))
-            if points.size >= 3:
-                probes[name] = points
-    slopes, anchors = {}, {}
-    for name, gains in ask({k: v.tolist() for k, v in probes.items()}).items():
-        v = probes[name]
-        slope = (gains[-1] - gains[0]) / (v[-1] - v[0])
-        off = np.abs(gains - gains[0] - slope * (v - v[0]))
-        if (off <= 1e-9 * (np.abs(gains).max() + abs(slope) * (v[-1] - v[0]) + 1e-300)).all():
-            slopes[name] = float(slope)
-            anchors[name] = (float(v[0]), float(gains[0]))
-    return slopes, anchors
-
-
-def _numbers(moves: Moves) -> dict[Any, NumberBlock]:
-    """Return the numeric columns that may change; those that follow others have no bounds."""
-    follow = {name: NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf) for name in moves.touched}
-    own = {name: block for name, block in moves.blocks.items() if isinstance(block, NumberBlock)}
-    return {k: v for k, v in {**follow, **own}.items() if k in own or k not in moves.blocks}
-
-
-def _probes(block: NumberBlock, own: FloatArray) -> FloatArray:
-    """Return values at which a column is asked: both ends, quantiles, beyond if unbounded."""
-    known = own[np.isfinite(own) & ~block.absent(own)]
-    ends = [v for v in (block.low, block.high) if np.isfinite(v)]
-    inside = np.quantile(known, [0, 0.25, 0.5, 0.75, 1]) if known.size else np.zeros(0)
-    points = np.unique(np.concatenate((ends, inside)))
-    if points.size < 2:
-        points = np.array([p + d for p in (*points, 0.0)[:1] for d in (-1.0, 0.0, 1.0)])
-    low, high = points[0], points[-1]
-    far = 4 * (high - low)
-    more = [low + 0.37 * (high - low), low + 0.81 * (high - low)]
-    more += [low - far] if not np.isfinite(block.low) else []
-    more += [high + far] if not np.isfinite(block.high) else []
-    return np.unique(np.concatenate((points, more)))
-
-
-def _gridded(block: NumberBlock, moves: Moves, frame: pd.DataFrame) -> NumberBlock:
-    """Return a shaped column on the grid of values that were seen."""
-    source = frame if moves.reference is None else frame_of(moves.reference)
-    seen = as_floats(source[block.name].to_numpy(), block.name)
-    seen = np.unique(seen[np.isfinite(seen) & ~block.absent(seen)])
-    return block.with_grid(thinned(seen[(seen >= block.low) & (seen <= block.high)]))

@@ -65,6 +65,10 @@ class Agents:
     >>> rule = LinearClass([[1.0]], [1.0])
     >>> agents.accepted(rule)[:, 0]  # 0.4 + 0.7 reaches the threshold 1
     array([False,  True])
+
+    References
+    ----------
+    "Setting", see docs/theory/02-strategic-finite.md.
     """
 
     X: Points

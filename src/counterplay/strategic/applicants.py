@@ -163,6 +163,10 @@ class Applicants(ObliviousGame):
     >>> people = Agents(X=[[0.0], [1.0]], y=[0, 1], radius=0.1)
     >>> Applicants(people, setting="features_after")
     Applicants(2 agents, setting='features_after')
+
+    References
+    ----------
+    "Setting", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(
@@ -239,6 +243,10 @@ class ApplicantStream(ObliviousGame):
     >>> stream = ApplicantStream(people, setting="blind", random_state=0)
     >>> len(stream.next_agents(10_000)), stream.used
     (10000, 10000)
+
+    References
+    ----------
+    "Setting", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(

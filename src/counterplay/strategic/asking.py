@@ -14,9 +14,12 @@ import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.strategic.fold import Asked, OpenModel
+from counterplay.strategic.move_blocks import NumberBlock
 from counterplay.tables.cells import is_missing
 
 Changes = dict[Any, tuple[IntArray, list[Any]]]
+
+MOST_DECADES = 12
 
 
 class Asking:
@@ -43,6 +46,27 @@ class Asking:
         gains = self.opened.score(self.asked.given(frame)) - self.base
         parts = np.split(gains, np.cumsum(list(sizes.values()))[:-1])
         return dict(zip(requests, parts))
+
+
+def far_out(
+    points: FloatArray, block: NumberBlock, decades: int = MOST_DECADES
+) -> tuple[FloatArray, FloatArray]:
+    """Return values far below and far above some rising ones, where a column has no bound.
+
+    People may go there, so what the model does there matters, whatever values they have today.
+
+    Examples
+    --------
+    >>> block = NumberBlock("income", 1.0, 1.0, 1.0, low=0.0, high=np.inf)
+    >>> far_out(np.array([1.0, 9.0]), block, decades=3)
+    (array([], dtype=float64), array([  119.,  1109., 11009.]))
+    """
+    low, high = float(points[0]), float(points[-1])
+    away: FloatArray = (1.0 + abs(low) + abs(high)) * 10.0 ** np.arange(1.0, decades + 1)
+    nowhere: FloatArray = np.zeros(0)
+    below = low - away[::-1] if np.isinf(block.low) else nowhere
+    above = high + away if np.isinf(block.high) else nowhere
+    return below, above
 
 
 def _texts(columns: Mapping[Any, Any]) -> bool:

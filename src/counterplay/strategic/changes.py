@@ -66,6 +66,10 @@ class Change:
     ...
     counterplay.errors.InvalidInputError: direction must be one of 'up', 'down', 'both', got \
 'sideways'
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     direction: Direction
@@ -150,6 +154,10 @@ class Switch:
     {('rent', 'own'): 3.0, ('free', 'rent'): 1.0}
     >>> Switch(0.5, ladder=["none", "some", "full"], direction="up").pairs()
     {('none', 'some'): 0.5, ('some', 'full'): 0.5}
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     cost: float | Mapping[tuple[Any, Any], float] = 1.0

@@ -4,7 +4,7 @@ Exact for linear models and scorecards behind column-wise preprocessing and for 
 boosted trees; for other models a search gives a move that works, and nothing is claimed from
 below. Every destination is checked with the model's own ``predict``.
 
-Source: "Cheapest moves", see docs/theory/20-moves.md.
+Source: "Setting", "Additive scores", "Tree ensembles", see docs/theory/20-moves.md.
 """
 
 from __future__ import annotations
@@ -91,9 +91,14 @@ class MovePlan(Report):
             index=self.people.index,
         )
 
-    def changes(self) -> pd.DataFrame:
-        """Return one row per changed cell: person, column, before, after, price."""
+    def changes(self, who: BoolArray | None = None) -> pd.DataFrame:
+        """Return one row per changed cell: person, column, before, after, price.
+
+        ``who`` says for every person whether she is of interest; default: all are.
+        """
         changed = self._changed()
+        if who is not None:
+            changed = changed & np.asarray(who, dtype=bool)[:, None]
         rows = []
         for j, name in enumerate(self.moves.touched):
             for i in np.flatnonzero(changed[:, j]).tolist():
@@ -119,6 +124,10 @@ class MovePlan(Report):
         places = np.flatnonzero(self.people.index == row)
         if not places.size:
             raise InvalidInputError(f"there is no row {shown(row)}")
+        if places.size > 1:
+            raise InvalidInputError(
+                f"{places.size} rows are called {shown(row)}; X.reset_index() tells them apart"
+            )
         i = int(places[0])
         if self.upper[i] == 0:
             return "is accepted already"
@@ -186,7 +195,7 @@ def cheapest_moves(
     nodes: int = 20_000,
     n_jobs: int = 1,
 ) -> MovePlan:
-    """Return the cheapest move of every person that makes a fitted model accept her.
+    """Return every person's cheapest move that makes a fitted model accept them.
 
     Use it to see what a decision asks of people, to advise one of them, or as the input of
     `gaming_report`: what happens when everybody takes the advice.
@@ -230,6 +239,10 @@ def cheapest_moves(
     >>> plan = cheapest_moves(model, people, moves)
     >>> plan.upper.tolist(), plan.destination["late"].tolist()
     ([0.0, 0.0, 2.0, 8.0], [0.0, 1.0, 2.0, 0.0])
+
+    References
+    ----------
+    "Additive scores", Proposition 20.A, Proposition 20.B, see docs/theory/20-moves.md.
     """
     if not isinstance(moves, Moves):
         raise InvalidInputError(f"moves must be Moves, got {shown(moves)}")

@@ -17,7 +17,7 @@ import pandas as pd
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import InvalidInputError
-from counterplay.strategic.asking import replaced
+from counterplay.strategic.asking import MOST_DECADES, far_out, replaced
 from counterplay.strategic.columns import as_floats
 from counterplay.strategic.fold import Asked, OpenModel, float_at, float_order
 from counterplay.strategic.move_blocks import CategoryBlock, NumberBlock
@@ -156,12 +156,15 @@ class Probe:
         The first person encoded with each of them, and without a value if anybody has none.
     varying
         Encoded columns that vary with this one, of those the trees split on.
+    near
+        Places of the first and the last point that are not far out.
     """
 
     x: FloatArray
     points: FloatArray
     rows: FloatArray
     varying: tuple[int, ...]
+    near: tuple[int, int]
 
     @property
     def missing(self) -> FloatArray | None:
@@ -176,7 +179,26 @@ class Probe:
 def probe_numbers(
     encoder: Encoder, blocks: Sequence[tuple[Any, NumberBlock]], used: Mapping[int, FloatArray]
 ) -> list[Probe]:
-    """Look at numbers at their bounds, at some of their values, and at no value."""
+    """Look at numbers at their bounds, at some of their values, far out, and at no value."""
+    if not blocks:
+        return []
+    far = MOST_DECADES if encoder.opened.steps else 0  # without steps every value is itself
+    while True:
+        try:
+            with np.errstate(all="ignore"):
+                return _probed(encoder, blocks, used, far)
+        except (ValueError, OverflowError):  # a step has no value so far out
+            if not far:
+                raise
+            far //= 2
+
+
+def _probed(
+    encoder: Encoder,
+    blocks: Sequence[tuple[Any, NumberBlock]],
+    used: Mapping[int, FloatArray],
+    decades: int,
+) -> list[Probe]:
     given = []
     for name, block in blocks:
         x = as_floats(encoder.asked.frame[name].to_numpy(), name)
@@ -187,12 +209,14 @@ def probe_numbers(
         if points.size < 2:
             points = np.array([*points, *(points + 1.0)]) if points.size else np.array([0.0, 1.0])
         holes = bool(np.isnan(x).any()) or np.isfinite(block.hide)
-        given.append((x, points, [*points.tolist(), *([np.nan] if holes else [])]))
-    if not given:
-        return []
-    found = encoder.varied_each([(name, one[2]) for (name, _), one in zip(blocks, given)])
+        below, above = far_out(points, block, decades)
+        near = below.size, below.size + points.size - 1
+        points = np.concatenate((below, points, above))
+        given.append((x, points, near, [*points.tolist(), *([np.nan] if holes else [])]))
+    found = encoder.varied_each([(name, one[-1]) for (name, _), one in zip(blocks, given)])
     return [
-        Probe(x, points, rows, _varying(rows, used)) for (x, points, _), rows in zip(given, found)
+        Probe(x, points, rows, _varying(rows, used), near)
+        for (x, points, near, _), rows in zip(given, found)
     ]
 
 
@@ -264,8 +288,8 @@ def _bisect(
     if not asked:
         return []
     ends = np.cumsum([0, *(thresholds.size for _, _, thresholds, _ in asked)])
-    reach = [4 * (abs(p.points[0]) + abs(p.points[-1]) + 1.0) for _, _, _, p in asked]
-    far = np.repeat(reach, np.diff(ends))
+    # nobody is, or goes, outside the points that were tried
+    bottom, top = (np.repeat([p.points[k] for _, _, _, p in asked], np.diff(ends)) for k in (0, -1))
 
     def beyond(places: IntArray) -> BoolArray:
         values = float_at(places)
@@ -277,12 +301,12 @@ def _bisect(
         ]
         return np.concatenate(found).astype(bool)
 
-    low, high = float_order(-far), float_order(far)
+    low, high = float_order(bottom), float_order(top)
     never, always = ~beyond(high), beyond(low)
     # where the steps are affine the float is next to a guess: most of the halvings are saved
     guess = np.concatenate([_guess(j, thresholds, probe) for _, j, thresholds, probe in asked])
     for side, width in ((-1.0, 1e-9), (1.0, 1e-9)):
-        near = float_order(np.clip(guess + side * width * (1.0 + np.abs(guess)), -far, far))
+        near = float_order(np.clip(guess + side * width * (1.0 + np.abs(guess)), bottom, top))
         up = beyond(near)
         high = np.where(up, np.minimum(high, near), high)
         low = np.where(up, low, np.maximum(low, near))
@@ -298,7 +322,8 @@ def _bisect(
 
 def _guess(j: int, thresholds: FloatArray, probe: Probe) -> FloatArray:
     """Return where an affine step would reach the thresholds: a guess, and nothing more."""
-    x, e = probe.points[[0, -1]], probe.rows[[0, probe.points.size - 1], j]
+    ends = list(probe.near)
+    x, e = probe.points[ends], probe.rows[ends, j]
     if e[1] == e[0] or not np.isfinite(e).all():
         return np.full(thresholds.size, x[0])
     with np.errstate(over="ignore", invalid="ignore"):

@@ -291,18 +291,34 @@ def bootstrap_regret(
     The cut stays; in every draw the best cut of each budget is found anew.
     """
     n = shown.qualified.size
-    times = rng.multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
-    mass = times @ (shown.weights / shown.weights.sum())
-    worst = np.full(draws, -np.inf)
-    for k in range(shown.budgets.size):
-        low, high, fp, fn = shown.column(k)
-        own = times @ np.where(shown.qualified, fn * (low < cut), fp * (high >= cut))
-        best = np.where(shown.qualified, high, low)
-        order = np.argsort(best, kind="stable")
-        ties = np.concatenate(([False], best[order[1:]] == best[order[:-1]], [False]))
-        gain = np.cumsum(times[:, order] * (fn - fp)[order], axis=1)
-        losses = np.concatenate((np.zeros((draws, 1)), gain), axis=1)[:, ~ties]
-        worst = np.maximum(worst, own - (times @ fp + losses.min(axis=1)))
+    share, even = shown.weights / shown.weights.sum(), np.full(n, 1 / n)
+    budgets = [_tabled(shown, k, cut) for k in range(shown.budgets.size)]
+    worst, taken, summed = np.empty(draws), np.empty(n), np.zeros(n + 1)
+    for draw in range(draws):  # one at a time and in place: the table may be long
+        times = rng.multinomial(n, even).astype(np.float64)
+        regrets = []
+        for own, everybody, order, step, ends in budgets:
+            np.multiply(np.take(times, order, out=taken), step, out=taken)
+            np.cumsum(taken, out=summed[1:])
+            best = times @ everybody + summed[ends].min()
+            regrets.append(times @ own - best)
+        worst[draw] = max(regrets) / (times @ share)
     tail = (1 - confidence) / 2
-    low_end, high_end = np.quantile(worst / mass, [tail, 1 - tail])
+    low_end, high_end = np.quantile(worst, [tail, 1 - tail])
     return float(low_end), float(high_end)
+
+
+def _tabled(
+    shown: CutProblem, k: int, cut: float
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, BoolArray]:
+    """Return each person's loss at the cut and if all are accepted, and the steps from cut to cut.
+
+    The steps are in the order in which a rising cut rejects people; the last entry says where a cut
+    can lie, that is not between equal scores.
+    """
+    low, high, fp, fn = shown.column(k)
+    own = np.where(shown.qualified, fn * (low < cut), fp * (high >= cut))
+    best = np.where(shown.qualified, high, low)
+    order = np.argsort(best, kind="stable")
+    ties = np.concatenate(([False], best[order[1:]] == best[order[:-1]], [False]))
+    return own, fp, order, (fn - fp)[order], ~ties

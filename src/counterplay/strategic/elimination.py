@@ -41,7 +41,8 @@ class SequentialElimination(VersionSpaceLearner):
     order:
         ``"index"``, ``"random"`` (a secret random order), or a permutation of 0..n-1.
     on_empty:
-        See :class:`VersionSpaceLearner`.
+        What to do when no rule explains the data: ``"raise"`` an error, ``"stop"`` learning, or
+        ``"restart"`` with the whole catalogue.
     random_state:
         Seed of the random order.
 
@@ -138,7 +139,8 @@ class DeltaOnlyElimination(VersionSpaceLearner):
         ``"ball"`` for agents with a radius, ``"any"`` for unknown sets (then a false negative
         removes only the published rules).
     on_empty:
-        See :class:`VersionSpaceLearner`.
+        What to do when no rule explains the data: ``"raise"`` an error, ``"stop"`` learning, or
+        ``"restart"`` with the whole catalogue.
     random_state:
         Seed of the learner's coins.
 

@@ -58,6 +58,10 @@ class EstimatorClass(HypothesisClass):
     >>> EstimatorClass(trees, pool).distances([[0.5], [3.0]])
     array([[1.5, 3.5],
            [0. , 1. ]])
+
+    References
+    ----------
+    "Distances that are exact", see docs/theory/02-strategic-finite.md.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ Source: "Fold by asking", see docs/theory/20-moves.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ from counterplay.tables import FittedModel, Table
 from counterplay.tables.cells import shown
 
 Accept = Callable[[FloatArray], BoolArray]
+
+SPAN = 1e12  # no score is larger
 
 MONOTONE = {
     "StandardScaler",
@@ -149,6 +151,10 @@ class OpenModel:
         Whether larger scores are better for people.
     chance
         Chance of the second class at a score of it.
+    second
+        Whether the second class is the wanted one.
+    by_chance
+        Whether the decision is one about chances.
     """
 
     steps: tuple[Any, ...]
@@ -156,6 +162,8 @@ class OpenModel:
     accept: Accept
     rising: bool
     chance: Callable[[FloatArray], FloatArray]
+    second: bool
+    by_chance: bool
 
     def response(self, scores: FloatArray, method: str) -> FloatArray:
         """Return scores that grow with acceptance as the whole model would print them."""
@@ -163,7 +171,7 @@ class OpenModel:
             return scores
         sign = 1.0 if self.rising else -1.0
         chance = self.chance(sign * scores)
-        return chance if self.rising else 1.0 - chance
+        return chance if self.second else 1.0 - chance
 
     def encode(self, rows: Any) -> Any:
         """Return rows after all transforming steps."""
@@ -194,7 +202,7 @@ class OpenModel:
         return (below, True) if short == below else (least, False)
 
 
-def least_accepted(accepted: Callable[[float], bool], span: float = 1e12) -> float:
+def least_accepted(accepted: Callable[[float], bool], span: float = SPAN) -> float:
     """Return the least float in [-span, span] that is accepted; infinite if none is.
 
     -inf if all are accepted. The test must be monotone.
@@ -323,18 +331,27 @@ def _opened(
     def chance(scores: FloatArray) -> FloatArray:
         if layers:
             return np.asarray(layers[0](final, scores), dtype=np.float64)
-        if type(final).__name__ in CHANCES:
-            return scores
-        if type(final).__name__ in SINGLE:
-            return _single_chance(scores)
-        return np.asarray(expit(scores), dtype=np.float64)
+        return own_chance(final, scores)
 
     def plain(scores: FloatArray) -> BoolArray:
         second = chance(scores) > 0.5 if layers else _second(final, scores)
         return np.asarray(second if wanted == 1 else ~second, dtype=bool)
 
     accept = plain if answer is None else answer(chance)
-    return OpenModel(steps, final, accept, wanted == 1, chance)
+    # a calibration of a score that is worse than none may turn it round
+    ends = accept(np.array([-SPAN, SPAN]))
+    rising = wanted == 1 if ends[0] == ends[1] else bool(ends[1])
+    by_chance = bool(layers) or answer is not None
+    return OpenModel(steps, final, accept, rising, chance, wanted == 1, by_chance)
+
+
+def own_chance(final: Any, scores: FloatArray) -> FloatArray:
+    """Return the chance of the second class that a bare classifier makes of its scores."""
+    if type(final).__name__ in CHANCES:
+        return scores
+    if type(final).__name__ in SINGLE:
+        return _single_chance(scores)
+    return np.asarray(expit(scores), dtype=np.float64)
 
 
 def _single_chance(scores: FloatArray) -> FloatArray:
@@ -394,7 +411,9 @@ def _calibration_layer(fitted: Any) -> Callable[[Any, FloatArray], Any]:
     calibrator = fitted.calibrators[0]
 
     def chance(final: Any, scores: FloatArray) -> NDArray[Any]:
-        return np.asarray(calibrator.predict(np.asarray(scores, dtype=np.float64)))
+        # a classifier without scores of its own is calibrated on its chances
+        given = scores if hasattr(final, "decision_function") else own_chance(final, scores)
+        return np.asarray(calibrator.predict(np.asarray(given, dtype=np.float64)))
 
     return chance
 
@@ -442,6 +461,32 @@ def known_step(step: Any, allow: frozenset[str] = frozenset(MONOTONE | ENCODERS 
     if hasattr(step, "get_support") and hasattr(step, "transform"):
         return True
     return name in allow
+
+
+def keeps_order(steps: Sequence[Any], place: int) -> bool:
+    """Return whether a raw column, given by its place, only meets steps that keep its order.
+
+    An encoder of a number does not: its categories have no order that the next step would see.
+    """
+    ordered = frozenset(MONOTONE)
+    for k, step in enumerate(_flat(steps)):
+        if k == 0 and type(step).__name__ == "ColumnTransformer":
+            inputs = step._transformer_to_input_indices
+            met = [part for name, part, _ in step.transformers_ if place in inputs.get(name, ())]
+            if not all(known_step(part, ordered) for part in met):
+                return False
+        elif not known_step(step, ordered):
+            return False
+    return True
+
+
+def _flat(steps: Sequence[Any]) -> list[Any]:
+    """Return steps with those of pipelines among them in their place."""
+    found: list[Any] = []
+    for step in steps:
+        inner = [part for _, part in step.steps] if type(step).__name__ == "Pipeline" else None
+        found += [step] if inner is None else _flat(inner)
+    return found
 
 
 def describe_model(model: Any) -> str:

@@ -106,6 +106,11 @@ def gaming_report(
     >>> report = gaming_report(model, X, y, Moves.ball(X), budget=[0.0, 2.0])
     >>> report.to_frame()["accuracy"].round(3).tolist()
     [0.988, 0.842]
+
+    References
+    ----------
+    "The report", see docs/theory/20-moves.md; "The gaming report", see
+    docs/theory/02-strategic-finite.md.
     """
     if odd := [name for name in ball if name not in ("radius", "norm", "costs")]:
         raise UnknownNameError.among("argument", odd[0][:80], _ARGUMENTS)

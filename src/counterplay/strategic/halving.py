@@ -49,11 +49,15 @@ class StrategicHalving(VersionSpaceLearner):
     median:
         ``"lower"`` or ``"upper"`` median for an even number of rules; the guarantee is the same.
     filter:
-        See :class:`VersionSpaceLearner`; the guarantee holds for both filters.
+        ``"mistake"`` removes rules after mistakes only, as in the theorems; ``"safe"`` uses all the
+        information of every round. The guarantee holds for both.
     radius_range:
-        See :class:`VersionSpaceLearner`.
+        What is known about all radii, for the safe filter.
     on_empty:
-        See :class:`VersionSpaceLearner`.
+        What to do when no rule explains the data: ``"raise"`` an error, ``"stop"`` learning, or
+        ``"restart"`` with the whole catalogue.
+    random_state:
+        Not used: the learner is deterministic.
 
     Notes
     -----

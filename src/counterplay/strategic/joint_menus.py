@@ -38,10 +38,6 @@ class JointMenu:
         """Whether nobody has an option here."""
         return not any(len(values) for values, _, _ in self.people)
 
-    def is_stair(self, i: int, power: float) -> bool:
-        """Joint options are always a menu."""
-        return False
-
     def options(self, i: int, power: float) -> Joint:
         """Return the options of one person."""
         return self.people[i]

@@ -1,7 +1,8 @@
 """Partial choices of a knapsack, block by block: only those that can still be the best are kept.
 
 A partial choice is dropped if another over the same blocks is cheaper and gains more, or if weak
-duality leaves it no chance to beat the best known solution.
+duality leaves it no chance to beat the best known solution. The last stair is not listed: what
+follows a choice of all other blocks is convex in its number of steps.
 
 Source: "Additive scores", see docs/theory/20-moves.md.
 """
@@ -43,36 +44,24 @@ class Record(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def list_choices(
-    problem: Problem,
-    aim: Aim,
-    phi: FloatArray,
-    record: Record,
-    most: int,
-    choice: IntArray,
-    amount: FloatArray,
-) -> bool:
-    """Go through all partial choices block by block; write the best choice.
+    problem: Problem, aim: Aim, phi: FloatArray, record: Record, most: int, levels: int
+) -> tuple[States, int, int]:
+    """Go through all partial choices of the first blocks, as many as there are levels.
 
-    Returns False if there were too many of them: then the record is only the best one found.
+    Returns the choices and the span of those on the last level; its end is -1 if there were too
+    many of them: then the record is only the best one found.
     """
-    blocks, count, lines = problem.start.size - 1, phi.size - 1, problem.line_gain.size
+    blocks = problem.start.size - 1
     rest_phi, rest_gain = _rest(problem, phi)
     states, begin, end = _empty(1024), 0, 1
-    done = True
-    for g in range(count):
-        if g >= blocks and g == count - 1 and lines == 0:
-            _last_stair(problem, aim, record, states, (begin, end), g)
-            begin = end
-            break
+    for g in range(levels):
         step = (rest_phi[g + 1], rest_gain[g + 1])
         if g < blocks:
             new, many = _menu_step(problem, aim, record, states, (begin, end), g, step, most)
         else:
             new, many = _stair_step(problem, aim, record, states, (begin, end), g, step, most)
         if many < 0:
-            done = False
-            begin = end
-            break
+            return states, end, -1
         # drop what another choice beats in price and gain
         order = np.argsort(new.price[:many], kind="mergesort")
         begin, top_gain = end, -1.0
@@ -82,21 +71,86 @@ def list_choices(
             top_gain = new.gain[i]
             states = _pushed(states, end, new.price[i], new.gain[i], new.parent[i], new.option[i])
             end += 1
-    # the continuous rest
-    spare = np.zeros(lines)
-    for s in range(begin, end if lines > 0 else begin):
-        if aim.cheapest:
-            total = states.price[s] + fill(problem, aim.amount - states.gain[s], spare)
-            better = total < record.value[0]
-        else:
-            total = states.gain[s] + fill_up(problem, aim.amount - states.price[s], spare)
-            better = total > record.value[0]
-        if better:
+    return states, begin, end
+
+
+@numba.njit(cache=True, nogil=True)
+def end_choices(
+    problem: Problem,
+    aim: Aim,
+    record: Record,
+    states: States,
+    span: tuple[int, int],
+    amount: FloatArray,
+) -> None:
+    """End every choice of all blocks but the last stair: by its steps, and by the lines."""
+    stairs = problem.stair_steps.size
+    spare = np.zeros(problem.line_gain.size)
+    for s in range(span[0], span[1]):
+        m = _last_steps(problem, aim, states.price[s], states.gain[s], spare) if stairs else 0
+        if m < 0:
+            continue
+        total = _ended(problem, aim, states.price[s], states.gain[s], m, spare)
+        if (total < record.value[0]) if aim.cheapest else (total > record.value[0]):
             record.value[0] = total
-            record.where[0], record.where[1], record.where[2] = s, count, -1
+            level = problem.start.size - 1 + max(stairs - 1, 0)
+            record.where[0], record.where[1], record.where[2] = s, level, m if stairs else -1
             amount[:] = spare
-    _write(problem, states, record, choice, amount)
-    return done
+
+
+@numba.njit(cache=True, nogil=True)
+def _ended(
+    problem: Problem, aim: Aim, price: float, gain: float, m: int, spare: FloatArray
+) -> float:
+    """Return the value of a choice with m steps of the last stair and the lines it needs."""
+    if problem.stair_steps.size:
+        price += (m * problem.stair_price[-1]) ** problem.power
+        gain += m * problem.stair_gain[-1]
+    if aim.cheapest:
+        return price + fill(problem, aim.amount - gain, spare)
+    if price > aim.amount:
+        return -np.inf
+    return gain + fill_up(problem, aim.amount - price, spare)
+
+
+@numba.njit(cache=True, nogil=True)
+def _last_steps(problem: Problem, aim: Aim, price: float, gain: float, spare: FloatArray) -> int:
+    """Return the best number of steps of the last stair; -1 if no number will do.
+
+    The value is convex (concave for gains) in the number: the first rise is the place.
+    """
+    a, b, top = problem.stair_price[-1], problem.stair_gain[-1], problem.stair_steps[-1]
+    low, high = 0.0, top + 0.0
+    if aim.cheapest:  # from the least that suffices together with all lines
+        lines = 0.0
+        for j in range(problem.line_gain.size):
+            lines += problem.line_gain[j] * problem.line_room[j]
+        low = min(top + 1.0, max(0.0, np.ceil((aim.amount - gain - lines) / b)))
+        while low > 0 and np.isfinite(_ended(problem, aim, price, gain, int(low) - 1, spare)):
+            low -= 1
+        while low <= top and np.isinf(_ended(problem, aim, price, gain, int(low), spare)):
+            low += 1
+        if low > top:
+            return -1
+    else:  # up to the most that is affordable
+        rest = max(0.0, aim.amount - price)
+        high = min(high, np.floor((rest if problem.power == 1 else np.sqrt(rest)) / a))
+        while high < top and price + ((high + 1) * a) ** problem.power <= aim.amount:
+            high += 1
+        while high > 0 and price + (high * a) ** problem.power > aim.amount:
+            high -= 1
+    first, last = int(low), int(high)
+    if problem.line_gain.size == 0:
+        return first if aim.cheapest else last
+    while first < last:
+        middle = (first + last) // 2
+        here = _ended(problem, aim, price, gain, middle, spare)
+        there = _ended(problem, aim, price, gain, middle + 1, spare)
+        if (there < here) if aim.cheapest else (there > here):
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 @numba.njit(cache=True, nogil=True)
@@ -255,45 +309,18 @@ def _hopeless(aim: Aim, record: Record, p: float, v: float, rest_phi: float) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def _last_stair(
-    problem: Problem, aim: Aim, record: Record, states: States, span: tuple[int, int], g: int
+def write_choice(
+    problem: Problem, states: States, where: IntArray, choice: IntArray, ended: bool
 ) -> None:
-    """End every partial choice with the one number of steps that can be best: no lines follow."""
-    k = g - (problem.start.size - 1)
-    a, b, top = problem.stair_price[k], problem.stair_gain[k], problem.stair_steps[k]
-    power = problem.power
-    for s in range(span[0], span[1]):
-        p0, v0 = states.price[s], states.gain[s]
-        if aim.cheapest:  # the least that suffices
-            m = min(top + 1.0, max(0.0, np.ceil((aim.amount - v0) / b)))
-            while m > 0 and v0 + (m - 1) * b >= aim.amount:
-                m -= 1
-            while m <= top and v0 + m * b < aim.amount:
-                m += 1
-        else:  # the most that is affordable
-            rest = max(0.0, aim.amount - p0)
-            m = min(top + 0.0, np.floor((rest if power == 1 else np.sqrt(rest)) / a))
-            while m < top and p0 + ((m + 1) * a) ** power <= aim.amount:
-                m += 1
-            while m > 0 and p0 + (m * a) ** power > aim.amount:
-                m -= 1
-        if m <= top and _ends(aim, record, p0 + (m * a) ** power, v0 + m * b):
-            record.where[0], record.where[1], record.where[2] = s, g, int(m)
+    """Follow the parents of a choice (state, block, option) back to the first block.
 
-
-@numba.njit(cache=True, nogil=True)
-def _write(
-    problem: Problem, states: States, record: Record, choice: IntArray, amount: FloatArray
-) -> None:
-    """Follow the parents of the best choice back to the first block."""
-    s, level = record.where[0], record.where[1]
-    if s < 0:
-        return  # a first solution, written when it was found
-    blocks, count = problem.start.size - 1, choice.size
+    ``ended`` says that the option of the block counts, too.
+    """
+    s, level = where[0], where[1]
+    blocks = problem.start.size - 1
     choice[:blocks], choice[blocks:] = -1, 0
-    if level < count:
-        choice[level] = record.where[2]
-        amount[:] = 0.0
+    if ended:
+        choice[level] = where[2]
     while level > 0:
         level -= 1
         choice[level] = states.option[s]

@@ -46,6 +46,10 @@ class Derived:
     >>> ratio = Derived("ratio", of=["debt", "income"], by="debt / income")
     >>> ratio.values(pd.DataFrame({"debt": [1.0, 3.0], "income": [4.0, 4.0]})).tolist()
     [0.25, 0.75]
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     column: Any
@@ -99,10 +103,22 @@ class Derived:
 class OneHot:
     """Columns of which exactly one is 1, the others 0: one category, encoded already.
 
+    Use it in ``Moves(..., links=[...])`` for a category that was encoded before it came into the
+    table.
+
+    Parameters
+    ----------
+    columns:
+        The columns of the category, at least two.
+
     Examples
     --------
     >>> OneHot(["rents", "owns"]).columns
     ('rents', 'owns')
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     columns: Sequence[Any]
@@ -124,10 +140,24 @@ class OneHot:
 class NotAbove:
     """A column that is never above another, such as 90-day and 60-day late payments.
 
+    Use it in ``Moves(..., links=[...])``, so that nobody is advised to move one column past the
+    other.
+
+    Parameters
+    ----------
+    low:
+        Column that may not exceed the other.
+    high:
+        The other column.
+
     Examples
     --------
     >>> NotAbove("late90", "late60").columns
     ('late90', 'late60')
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     low: Any
@@ -302,15 +332,29 @@ def reachable(
     if block.grid is not None:
         return block.grid
     assert block.step is not None
-    ends = []
-    for way, price, room in ((-1, block.down, x - block.low), (1, block.up, block.high - x)):
-        rate = price * block.step / block.unit
-        far = 0.0 if np.isinf(price) else min(max(room, 0.0) / block.step, budget / rate)
-        ends.append(way * min(np.ceil(far), most))
+    down, up = (min(float(far[0]), most) for far in _far(block, np.array([x]), budget))
     # somebody outside the bounds may move inward
-    values = x + np.arange(ends[0], ends[1] + 1) * block.step
+    values = x + np.arange(-down, up + 1) * block.step
     inside = (values >= block.low) & (values <= block.high) & (values != x)
     return np.asarray(values[inside], dtype=np.float64)
+
+
+def steps_within(block: NumberBlock, values: FloatArray, budget: float) -> FloatArray:
+    """Return how many steps down and up there are from each of some values; maybe infinite."""
+    down, up = _far(block, values, budget)
+    return down + up
+
+
+def _far(block: NumberBlock, values: FloatArray, budget: float) -> list[FloatArray]:
+    """Return the steps down, and up, that bounds and budget leave."""
+    assert block.step is not None
+    ways = ((block.down, values - block.low), (block.up, block.high - values))
+    found = []
+    for price, room in ways:
+        rate = price * block.step / block.unit
+        far = np.minimum(np.maximum(room, 0.0) / block.step, budget / rate)
+        found.append(np.zeros(values.size) if np.isinf(price) else np.ceil(far))
+    return found
 
 
 def differs(column: pd.Series, own: Any) -> BoolArray:

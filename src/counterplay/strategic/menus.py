@@ -16,19 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.errors import InvalidInputError
 from counterplay.strategic.asking import Asking
 from counterplay.strategic.columns import as_floats
-from counterplay.strategic.joint_menus import JointMenu
-from counterplay.strategic.knapsack_dual import Problem
-from counterplay.strategic.links import JointBlock
+from counterplay.strategic.links import reachable, steps_within
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock
-from counterplay.tables.cells import is_missing
+from counterplay.tables.cells import is_missing, shown
 
 if TYPE_CHECKING:
     from counterplay.strategic.additive import AdditiveScore
 
 LONGEST_MENU = 64  # more equal steps than that are kept as a stair
-MOST_OPTIONS = 20_000
+MOST_ASKED = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +46,11 @@ class Line:
     def room(self, x: FloatArray) -> FloatArray:
         """Return how far people can go in the direction that helps."""
         way = self.block.high - x if self.slope > 0 else x - self.block.low
+        return np.where(self.block.absent(x), 0.0, np.maximum(way, 0.0))
+
+    def gap(self, x: FloatArray) -> FloatArray:
+        """Return how far somebody outside the bounds must go to be inside; 0 for all others."""
+        way = self.block.low - x if self.slope > 0 else x - self.block.high
         return np.where(self.block.absent(x), 0.0, np.maximum(way, 0.0))
 
     def goal(self, x: FloatArray, amount: FloatArray) -> FloatArray:
@@ -73,14 +77,32 @@ class Options:
     values: list[Any]
     gains: FloatArray
     own: FloatArray  # gain of each person's own value over the reference person's
+    bend: Bend | None = None
 
 
-def option_tables(score: AdditiveScore, values: Mapping[Any, Any]) -> dict[Any, Options]:
+@dataclass(frozen=True, eq=False)
+class Bend:
+    """Gains of all values that somebody can reach by steps where the score is not straight."""
+
+    values: FloatArray
+    gains: FloatArray
+    budget: float
+
+    def at(self, values: FloatArray) -> FloatArray:
+        """Return the gains of some of the values."""
+        return np.asarray(self.gains[np.searchsorted(self.values, values)], dtype=np.float64)
+
+
+def option_tables(
+    score: AdditiveScore, values: Mapping[Any, Any], budget: float
+) -> dict[Any, Options]:
     """Ask the model, in one batch, for the gain of every option of every column."""
     frame = score.asked.frame
     options: dict[Any, list[Any]] = {}
     own: dict[Any, list[Any]] = {}
     back: dict[Any, NDArray[Any]] = {}
+    bends: dict[Any, Bend] = {}
+    ask = Asking(score.asked, score.opened)
     for name, block in score.blocks.items():
         cells = frame[name].tolist()
         if isinstance(block, CategoryBlock):
@@ -92,41 +114,49 @@ def option_tables(score: AdditiveScore, values: Mapping[Any, Any]) -> dict[Any, 
             options[name] = block.fillings().tolist() if absent.any() else []
             cells = cells if absent.any() or np.isfinite(block.hide) else []
         else:
-            options[name] = _all_steps(block, values[name])
+            options[name] = []
+            bends[name] = _bend(ask, block, values[name], budget)
         if np.isfinite(block.hide):
             options[name] = [*options[name], np.nan]
         keys = ["missing" if is_missing(c) else c for c in cells]
         order = {key: k for k, key in enumerate(dict.fromkeys(keys))}
         back[name] = np.array([order[key] for key in keys], dtype=np.int64)
         own[name] = [np.nan if key == "missing" else key for key in order]
-    ask = Asking(score.asked, score.opened)
     gains = ask({(name): [*options[name], *own[name]] for name in score.blocks})
     tables = {}
     for name in score.blocks:
         k = len(options[name])
         mine = gains[name][k:][back[name]] if len(back[name]) else np.zeros(len(frame))
-        tables[name] = Options(options[name], gains[name][:k], mine)
+        tables[name] = Options(options[name], gains[name][:k], mine, bends.get(name))
     return tables
 
 
-def _all_steps(block: NumberBlock, own: FloatArray) -> list[Any]:
-    """Return every value that somebody can reach by steps in a shaped column."""
-    assert block.step is not None
-    found: set[float] = set(block.fillings().tolist()) if block.absent(own).any() else set()
-    for x in np.unique(own[~block.absent(own)]).tolist():
-        found.update(_steps_from(block, x).tolist())
-    return sorted(found)
+def _bend(ask: Asking, block: NumberBlock, own: FloatArray, budget: float) -> Bend:
+    """Ask for the gain of every value that somebody can reach by steps."""
+    present = np.unique(own[~block.absent(own)])
+    parts = [np.zeros(0)]
+    if block.absent(own).any() and np.isfinite(block.fill):
+        parts.append(block.fillings(MOST_ASKED + 1))
+    count = parts[-1].size + steps_within(block, present, budget).sum()
+    if count > MOST_ASKED:
+        raise InvalidInputError(_too_many(block, float(count)))
+    parts += [reachable(block, x, budget, MOST_ASKED) for x in present.tolist()]
+    values = np.unique(np.concatenate(parts))
+    pieces = np.array_split(values, 1 + values.size // 100_000)
+    gains = [ask({block.name: piece.tolist()})[block.name] for piece in pieces if piece.size]
+    return Bend(values, np.concatenate([np.zeros(0), *gains]), budget)
 
 
-def _steps_from(block: NumberBlock, x: float) -> FloatArray:
-    """Return the values that can be reached from x by whole steps."""
-    assert block.step is not None
-    up = 0 if np.isinf(block.up) else max(0.0, (block.high - x) / block.step)
-    down = 0 if np.isinf(block.down) else max(0.0, (x - block.low) / block.step)
-    count = np.arange(-min(np.ceil(down), MOST_OPTIONS), min(np.ceil(up), MOST_OPTIONS) + 1)
-    values = x + count * block.step
-    inside = (values >= block.low) & (values <= block.high) & (count != 0)
-    return np.asarray(values[inside], dtype=np.float64)
+def _too_many(block: NumberBlock, count: float) -> str:
+    """Say that a column has too many values, and what would help."""
+    told = f"{shown(block.name, 40)} has"
+    if np.isinf(count):
+        return f"{told} no bound and the score is not straight along it: give low, high or a budget"
+    step = float(block.step or 1.0) * np.ceil(count / MOST_ASKED)
+    return (
+        f"{told} {count:,.0f} values within reach and the score is not straight along it; coarsen "
+        f"its step to {step:g}, or give a grid or a smaller budget"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +171,8 @@ class Menu:
     own: Any  # people's own values, for steps
     slope: float
     steps: IntArray | None  # useful steps of each person
-    ways: dict[float, tuple[FloatArray, ...]] = field(default_factory=dict, repr=False)
+    bend: tuple[Bend, FloatArray] | None = None  # gains of steps, and of the people's own values
+    ways: dict[Any, tuple[FloatArray, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def empty(self) -> bool:
@@ -150,8 +181,25 @@ class Menu:
 
     def is_stair(self, i: int, power: float) -> bool:
         """Whether a person has too many steps here for a menu."""
-        many = self.steps is not None and bool(self.steps[i] > LONGEST_MENU)
-        return many and bool(np.isfinite(power))
+        if self.steps is None or self.bend is not None or self.steps[i] <= LONGEST_MENU:
+            return False
+        assert isinstance(self.block, NumberBlock)
+        if any(self.block.low <= code <= self.block.high for code in self.block.codes):
+            return False
+        return power == 1 or self.first(i) == 0
+
+    def first(self, i: int) -> int:
+        """Return how many steps lead somebody from outside the bounds inside; 0 for all others."""
+        assert isinstance(self.block, NumberBlock)
+        x, step = float(self.own[i]), float(self.block.step or 1.0)
+        if self.block.low <= x <= self.block.high:
+            return 0
+        count = int(
+            max(0.0, (self.block.low - x if self.slope > 0 else x - self.block.high) / step)
+        )
+        while not self.block.low <= self.after(i, count) <= self.block.high:
+            count += 1  # ends: the last useful step is inside
+        return count
 
     def options(self, i: int, power: float) -> tuple[list[Any], FloatArray, FloatArray]:
         """Return the explicit options of one person: values, prices, gains."""
@@ -172,15 +220,27 @@ class Menu:
         assert isinstance(self.block, NumberBlock)
         assert self.steps is not None
         x = float(self.own[i])
-        if x not in self.ways:
-            count = np.arange(1, min(int(self.steps[i]), MOST_OPTIONS) + 1)
-            reached = np.array([self.after(i, int(m)) for m in count])
+        key = None if np.isnan(x) else x
+        if key not in self.ways:
+            if self.bend is None:
+                reached = self.after(i, np.arange(1, int(self.steps[i]) + 1))
+                gains = self.slope * (reached - x)
+            else:
+                bend, own = self.bend
+                absent = bool(self.block.absent(np.array([x]))[0])
+                reached = np.zeros(0)
+                if not absent:
+                    reached = reachable(self.block, x, bend.budget, MOST_ASKED)
+                elif np.isfinite(self.block.fill):
+                    reached = self.block.fillings(MOST_ASKED)
+                gains = bend.at(reached) - own[i]
             prices = self.block.price(x, reached)
-            fine = np.isfinite(prices)
-            self.ways[x] = reached[fine], prices[fine], (self.slope * (reached - x))[fine]
-        return self.ways[x]
+            fine = np.flatnonzero(np.isfinite(prices) & (gains > 0))
+            fine = fine[efficient(prices[fine], gains[fine])] if fine.size else fine
+            self.ways[key] = reached[fine], prices[fine], gains[fine]
+        return self.ways[key]
 
-    def after(self, i: int, count: int) -> float:
+    def after(self, i: int, count: Any) -> Any:
         """Return the value of a person after some steps in the direction that helps."""
         assert isinstance(self.block, NumberBlock)
         assert self.block.step is not None
@@ -201,8 +261,10 @@ def menu_of(score: AdditiveScore, name: Any, options: Options, values: Any, who:
         prices = block.price(own[:, None], np.asarray(options.values, dtype=np.float64)[None, :])
     else:
         prices = np.full((who.size, 0), np.inf)
-    steps = None
+    steps, bend = None, None
     useful = (prices > 0) & (gains > 0)
+    if options.bend is not None:
+        bend, steps = (options.bend, options.own[who]), np.ones(who.size, dtype=np.int64)
     if isinstance(block, NumberBlock) and block.grid is None and name in score.slopes:
         # who has a value moves on a line or by steps; else the value is filled in, or hidden
         hidden = np.array([is_missing(v) for v in options.values], dtype=bool)
@@ -210,7 +272,7 @@ def menu_of(score: AdditiveScore, name: Any, options: Options, values: Any, who:
         if block.step is not None:
             steps = _useful_steps(block, own, slope)
     prices = np.where(useful, prices, np.inf)
-    return Menu(name, block, options.values, prices, gains, own, slope, steps)
+    return Menu(name, block, options.values, prices, gains, own, slope, steps, bend)
 
 
 def _useful_steps(block: NumberBlock, own: FloatArray, slope: float) -> IntArray:
@@ -229,166 +291,14 @@ def _useful_steps(block: NumberBlock, own: FloatArray, slope: float) -> IntArray
         inside = (value <= block.high) if slope > 0 else (value >= block.low)
         count = np.where(inside & (shift == 1), count + 1, count)
         count = np.where(~inside & (shift == 0), count - 1, count)
-    return np.asarray(np.maximum(count, 0), dtype=np.int64)
+    last = own + sign * count * block.step
+    inside = (last >= block.low) & (last <= block.high)  # else no step comes inside the bounds
+    return np.where(inside, np.maximum(count, 0), 0).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class PersonMenus:
-    """The knapsack of one person, and how to read its solution."""
-
-    problem: Problem
-    rows: list[tuple[Any, list[Any]]]  # column and values of every menu
-    stairs: list[tuple[Menu, int]]  # menu and person of every stair
-    lines: IntArray  # places of the open lines
-
-    def picked(self, choice: IntArray) -> dict[Any, Any]:
-        """Return the chosen value per column."""
-        found: dict[Any, Any] = {}
-        for g, (name, values) in enumerate(self.rows):
-            if choice[g] >= 0:
-                value = values[choice[g] - self.problem.start[g]]
-                found.update(value if isinstance(name, JointBlock) else {name: value})
-        for k, (menu, i) in enumerate(self.stairs):
-            if choice[len(self.rows) + k] > 0:
-                found[menu.name] = menu.after(i, int(choice[len(self.rows) + k]))
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Choices:
-    """Menus and lines of some people."""
-
-    menus: list[Menu | JointMenu]
-    lines: list[Line]
-    room: FloatArray  # (people, lines)
-    power: float
-    last: dict[Any, Any] = field(default_factory=dict, repr=False)  # knapsacks of one person
-
-    @property
-    def only_lines(self) -> bool:
-        """Whether nobody has anything but lines."""
-        return all(menu.empty for menu in self.menus)
-
-    @property
-    def line_gain(self) -> FloatArray:
-        """Gain of one unit of each line."""
-        return np.array([abs(line.slope) for line in self.lines])
-
-    @property
-    def line_price(self) -> FloatArray:
-        """Price of one unit of each line."""
-        return np.array([line.price for line in self.lines])
-
-    def hideable(self, i: int) -> list[tuple[Any, float, float]]:
-        """Return columns that a person can hide, or else move on a line or a stair.
-
-        With the price and gain of hiding; only one of both can be done.
-        """
-        lines = {line.name for j, line in enumerate(self.lines) if self.room[i, j] > 0}
-        found = []
-        for menu in self.menus:
-            if isinstance(menu, JointMenu):
-                continue
-            if menu.name not in lines and not menu.is_stair(i, self.power):
-                continue
-            for k in np.flatnonzero(np.isfinite(menu.prices[i])).tolist():
-                if is_missing(menu.values[k]):
-                    found.append((menu.name, float(menu.prices[i, k]), float(menu.gains[i, k])))
-        return found
-
-    def person(self, i: int, hidden: frozenset[Any], both: frozenset[Any]) -> PersonMenus:
-        """Return the knapsack of person i; columns in ``both`` are hidden or moved, not both.
-
-        Those in ``hidden`` are hidden, which is paid for elsewhere.
-        """
-        key = (i, hidden, both)
-        if key not in self.last:
-            if self.last and next(iter(self.last))[0] != i:
-                self.last.clear()
-            self.last[key] = self._person(i, hidden, both)
-        person: PersonMenus = self.last[key]
-        return person
-
-    def _person(self, i: int, hidden: frozenset[Any], both: frozenset[Any]) -> PersonMenus:
-        """Make the knapsack of person i."""
-        rows: list[tuple[Any, list[Any], FloatArray, FloatArray]] = []
-        stairs: list[tuple[Menu, int, float, float, int]] = []
-        for menu in self.menus:
-            if menu.name in hidden:
-                continue
-            values, prices, gains = menu.options(i, self.power)
-            if menu.name in both:
-                keep = [k for k, v in enumerate(values) if not is_missing(v)]
-                values, prices, gains = [values[k] for k in keep], prices[keep], gains[keep]
-            if len(values):
-                best = _efficient(prices, gains)
-                rows.append((menu.name, [values[k] for k in best], prices[best], gains[best]))
-            if isinstance(menu, Menu) and menu.is_stair(i, self.power):
-                assert menu.steps is not None
-                line = Line(menu.name, menu.block, menu.slope)  # type: ignore[arg-type]
-                step = float(line.block.step or 0.0)
-                stairs.append(
-                    (menu, i, line.price * step, abs(menu.slope) * step, int(menu.steps[i]))
-                )
-        rows.sort(key=lambda row: -len(row[1]))
-        stairs.sort(key=lambda stair: stair[2] / stair[3])
-        open_ = np.array(
-            [
-                j
-                for j, line in enumerate(self.lines)
-                if self.room[i, j] > 0 and line.name not in hidden
-            ],
-            dtype=np.int64,
-        )
-        return PersonMenus(
-            self._problem(i, rows, stairs, open_),
-            [(row[0], row[1]) for row in rows],
-            [(stair[0], stair[1]) for stair in stairs],
-            open_,
-        )
-
-    def _problem(self, i: int, rows: list[Any], stairs: list[Any], open_: IntArray) -> Problem:
-        power = 1 if np.isinf(self.power) else int(self.power)
-        return Problem(
-            np.cumsum([0, *(len(row[1]) for row in rows)]).astype(np.int64),
-            (np.concatenate([row[2] for row in rows]) if rows else np.zeros(0)) ** power,
-            np.concatenate([row[3] for row in rows]) if rows else np.zeros(0),
-            np.array([s[2] for s in stairs], dtype=np.float64),
-            np.array([s[3] for s in stairs], dtype=np.float64),
-            np.array([s[4] for s in stairs], dtype=np.int64),
-            self.line_gain[open_] if len(self.lines) else np.zeros(0),
-            self.line_price[open_] if len(self.lines) else np.zeros(0),
-            self.room[i, open_],
-            power,
-        )
-
-
-def _efficient(prices: FloatArray, gains: FloatArray) -> IntArray:
+def efficient(prices: FloatArray, gains: FloatArray) -> IntArray:
     """Return the options that no other beats in price and gain, cheapest first."""
     order = np.lexsort((-gains, prices))
     top = np.maximum.accumulate(gains[order])
     first = np.concatenate(([True], gains[order][1:] > top[:-1]))
     return np.asarray(order[first], dtype=np.int64)
-
-
-def choices_of(
-    score: AdditiveScore,
-    tables: Mapping[Any, Options],
-    values: Mapping[Any, Any],
-    who: IntArray,
-    power: float,
-) -> Choices:
-    """Return what the people ``who`` can do."""
-    lines = [
-        Line(name, block, score.slopes[name])
-        for name, block in score.blocks.items()
-        if isinstance(block, NumberBlock)
-        and not block.finite
-        and score.slopes.get(name, 0.0) != 0.0
-        and np.isfinite(block.up if score.slopes[name] > 0 else block.down)
-    ]
-    room = np.zeros((who.size, len(lines)))
-    for j, line in enumerate(lines):
-        room[:, j] = line.room(values[line.name][who])
-    menus = [menu_of(score, name, tables[name], values[name], who) for name in score.blocks]
-    return Choices(list(menus), lines, room, power)

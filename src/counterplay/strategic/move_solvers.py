@@ -3,7 +3,7 @@
 Each solver answers two questions for the people of a table: the cheapest accepted move, and the
 best score within a budget, as changed cells with certified bounds.
 
-Source: "Cheapest moves", "Best shown score", see docs/theory/20-moves.md.
+Source: "Additive scores", "Tree ensembles", "Best shown score", see docs/theory/20-moves.md.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class SearchSolver:
         if known is not None:
             lower = known[0]
         for score, _ in self.members:
-            people = PeopleMenus(score, self.moves)
+            people = PeopleMenus(score, self.moves, budget)
             size = 1.0 + np.abs(score.scores[who]) + abs(score.cut)
             need = score.cut - score.scores[who]
             least = people.cheapest(who, need - SLACK * size, budget).lower

@@ -79,6 +79,10 @@ class Moves:
     [3.0, 2.0, 11.0]
     >>> moves.price(people, people.assign(age=18)).tolist()  # age is not named: nobody can move it
     [inf, inf, inf]
+
+    References
+    ----------
+    "Prices", see docs/theory/20-moves.md.
     """
 
     columns: Mapping[Any, Change | Switch]

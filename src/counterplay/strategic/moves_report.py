@@ -110,6 +110,11 @@ class MovesReport(Report):
 
     def accepted(self, budget: float) -> tuple[BoolArray, BoolArray]:
         """Return who is certainly, and who is possibly, accepted at a budget."""
+        if budget > self.plan.budget * (1 + 1e-9):
+            raise InvalidInputError(
+                f"the report looked at budgets up to {self.plan.budget:g}; ask gaming_report for "
+                f"budget={budget:g}"
+            )
         already = self.plan.upper == 0
         if budget == 0:  # nobody moves
             return already, already
@@ -280,9 +285,7 @@ class MovesReport(Report):
     def moves(self, budget: float) -> pd.DataFrame:
         """Return who moves at this budget and what they change, one row per changed cell."""
         sure, _ = self.accepted(check_budget(budget))
-        people = self.plan.people.index[sure & (self.plan.upper > 0)]
-        changes = self.plan.changes()
-        return changes[changes["person"].isin(people)].reset_index(drop=True)
+        return self.plan.changes(sure)
 
     def summary(self) -> str:
         """Return the report in a few lines."""
@@ -331,7 +334,7 @@ class MovesReport(Report):
         """Draw accuracy and both error rates over the budget."""
         from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
 
-        curve = self.at(np.linspace(0.0, float(self.budget.max()) or 1.0, 101))
+        curve = self.at(np.linspace(0.0, float(self.budget.max()), 101))
         positives = max(1e-300, float(self.weights[self.qualified].sum()))
         negatives = max(1e-300, float(self.weights[~self.qualified].sum()))
         with figure_style():

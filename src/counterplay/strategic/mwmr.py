@@ -40,11 +40,13 @@ class MWMR(VersionSpaceLearner):
     hypotheses:
         The catalogue of n rules.
     filter:
-        See :class:`VersionSpaceLearner`.
+        ``"mistake"`` removes rules after mistakes only, as in the theorems; ``"safe"`` uses all the
+        information of every round.
     radius_range:
-        See :class:`VersionSpaceLearner`.
+        What is known about all radii, for the safe filter.
     on_empty:
-        See :class:`VersionSpaceLearner`.
+        What to do when no rule explains the data: ``"raise"`` an error, ``"stop"`` learning, or
+        ``"restart"`` with the whole catalogue.
     random_state:
         Seed of the draws.
 

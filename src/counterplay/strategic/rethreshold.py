@@ -262,6 +262,11 @@ def rethreshold(
     >>> fix = rethreshold(model, X, y, Moves.ball(X), budget=(0, 2))
     >>> round(fix.regret_of(fix.old), 3), round(fix.regret, 3)  # nobody knows who can do what
     (0.149, 0.079)
+
+    References
+    ----------
+    "One cut for a range of budgets", Proposition 20.D, Proposition 20.E, see
+    docs/theory/20-moves.md.
     """
     check_choice(objective, "objective", OBJECTIVES)
     if not isinstance(moves, Moves):

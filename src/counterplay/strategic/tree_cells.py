@@ -27,7 +27,15 @@ from counterplay.strategic.column_cells import (
     fixed_cells,
     number_cells,
 )
-from counterplay.strategic.fold import ENCODERS, MONOTONE, Asked, OpenModel, known_step
+from counterplay.strategic.fold import (
+    ENCODERS,
+    MONOTONE,
+    Asked,
+    OpenModel,
+    keeps_order,
+    known_step,
+    own_chance,
+)
 from counterplay.strategic.links import JointBlock, differs
 from counterplay.strategic.move_blocks import Block, CategoryBlock, NumberBlock, side_by_side
 from counterplay.strategic.moves import Moves
@@ -179,6 +187,11 @@ def build_cells(
     if reading is None or not all(known_step(step, allow) for step in opened.steps):
         return None
     encoder = Encoder(asked, opened, reading)
+    names = list(asked.frame.columns)
+    if not all(keeps_order(opened.steps, names.index(name)) for name in _numbers(asked, moves)):
+        return None
+    if opened.by_chance and not _knows_chances(asked, opened, reading):
+        return None
     encoded = encoder(asked.frame)
     start, base = _checked_base(asked, opened, reading, encoded)
     sign = 1.0 if opened.rising else -1.0
@@ -201,15 +214,29 @@ def build_cells(
     )
 
 
+def _wanted(moves: Moves) -> list[tuple[Any, Block | None]]:
+    """Return the columns that move or are linked, with their prices."""
+    linked = [(name, joint.movers.get(name)) for joint in moves.joint for name in joint.columns]
+    return [*moves.alone.items(), *linked]
+
+
+def _numbers(asked: Asked, moves: Moves) -> dict[Any, NumberBlock]:
+    """Return those of them that are numbers; one without prices follows others, or is fixed."""
+    found = {}
+    for name, block in _wanted(moves):
+        if isinstance(block, NumberBlock):
+            found[name] = block
+        elif block is None and _is_number(asked.frame[name].dtype):
+            found[name] = NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf)
+    return found
+
+
 def _blocks(
     encoder: Encoder, moves: Moves, trees: Sequence[Tree], encoded: FloatArray, budget: float
 ) -> list[Made]:
     """Return name, prices and cells of every block: columns that move, links, the fixed rest."""
     used = _splits(trees)
-    wanted: list[tuple[Any, Block | None]] = [*moves.alone.items()]
-    for joint in moves.joint:
-        wanted += [(name, joint.movers.get(name)) for name in joint.columns]
-    cells = _columns(encoder, wanted, used)
+    cells = _columns(encoder, moves, used)
     made: list[Made] = [
         (name, block, one) for (name, block), one in zip(moves.alone.items(), cells)
     ]
@@ -226,23 +253,15 @@ def _blocks(
     return made
 
 
-def _columns(
-    encoder: Encoder, wanted: Sequence[tuple[Any, Block | None]], used: dict[int, FloatArray]
-) -> list[ColumnCells]:
-    """Return the cells of raw columns; one without prices follows others, or is fixed."""
-    numbers: list[tuple[Any, NumberBlock]] = []
-    for name, block in wanted:
-        kind = encoder.asked.frame[name].dtype
-        if isinstance(block, NumberBlock):
-            numbers.append((name, block))
-        elif block is None and _is_number(kind):
-            numbers.append((name, NumberBlock(name, 1.0, 1.0, 1.0, -np.inf, np.inf)))
-    found = dict(zip((name for name, _ in numbers), number_cells(encoder, numbers, used)))
+def _columns(encoder: Encoder, moves: Moves, used: dict[int, FloatArray]) -> list[ColumnCells]:
+    """Return the cells of the raw columns that move or are linked."""
+    numbers = _numbers(encoder.asked, moves)
+    found = dict(zip(numbers, number_cells(encoder, list(numbers.items()), used)))
     return [
         found[name] if name in found
         else category_cells(encoder, name, block if isinstance(block, CategoryBlock) else None,
                             used)
-        for name, block in wanted
+        for name, block in _wanted(moves)
     ]  # fmt: skip
 
 
@@ -259,6 +278,14 @@ def _splits(trees: Sequence[Tree]) -> dict[int, FloatArray]:
             if not tree.is_category(node):
                 values.add(float(tree.threshold[node]))
     return {j: np.array(sorted(values)) for j, values in found.items()}
+
+
+def _knows_chances(asked: Asked, opened: OpenModel, reading: Reading) -> bool:
+    """Return whether the classifier's chances are the known function of its raw score."""
+    few = asked.frame.iloc[:: max(1, len(asked.frame) // 500)]
+    rows = opened.encode(asked.given(few))
+    chances = np.asarray(opened.final.predict_proba(rows), dtype=np.float64)[:, 1]
+    return bool(np.allclose(chances, own_chance(opened.final, reading.raw(rows)), atol=1e-6))
 
 
 def _checked_base(

@@ -48,11 +48,13 @@ class UnionSamplingLearner(VersionSpaceLearner):
         ``"powers"`` draws the size of the union from 1, 2, 4, .., as in the theorem; ``"one"``
         publishes single rules only (a baseline that can fail).
     filter:
-        See :class:`VersionSpaceLearner`.
+        ``"mistake"`` removes rules after mistakes only, as in the theorems; ``"safe"`` uses all the
+        information of every round.
     radius_range:
-        See :class:`VersionSpaceLearner`.
+        What is known about all radii, for the safe filter.
     on_empty:
-        See :class:`VersionSpaceLearner`.
+        What to do when no rule explains the data: ``"raise"`` an error, ``"stop"`` learning, or
+        ``"restart"`` with the whole catalogue.
     random_state:
         Seed of the draws.
 

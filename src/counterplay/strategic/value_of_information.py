@@ -227,6 +227,10 @@ def value_of_information(
     ...     rules, rng.normal(size=(300, 3)), radius=0.5, repeats=5, random_state=0)
     >>> study.to_frame()["setting"].tolist()
     ['features_first', 'features_after', 'features_after', 'report_only', 'blind']
+
+    References
+    ----------
+    "Setting", "Results", see docs/theory/02-strategic-finite.md.
     """
     import pandas as pd
 

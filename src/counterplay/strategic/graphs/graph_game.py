@@ -164,6 +164,10 @@ class GraphApplicants(GraphGame):
     >>> play(learner, people).summary()
     'Red2OnlineFI in setting features_first, graph known: 1 mistakes in 3 rounds (0 accepted, \
 1 rejected wrongly)'
+
+    References
+    ----------
+    "Who sees what", see docs/theory/03-strategic-infinite.md.
     """
 
     def __init__(

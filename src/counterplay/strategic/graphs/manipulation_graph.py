@@ -60,6 +60,10 @@ class Action:
     --------
     >>> Action("close a card", column=1, change=-1, cost=1.0).name
     'close a card'
+
+    References
+    ----------
+    "Setting", see docs/theory/03-strategic-infinite.md.
     """
 
     name: str
@@ -107,6 +111,10 @@ class ManipulationGraph:
     (2, array([0, 1, 2]))
     >>> graph.induced(np.array([[0, 1, 0]]))
     array([[ True,  True,  True]])
+
+    References
+    ----------
+    "Setting", see docs/theory/03-strategic-infinite.md.
     """
 
     indptr: IntArray

@@ -119,8 +119,22 @@ def strategic_accuracy(
 ) -> float:
     """Share of people treated right after they have moved; their label does not move with them.
 
-    ``positive`` is the class people want; it may be left out when labels are 0 and 1 or True and
-    False.
+    Use it to compare rules on people who can move along a graph.
+
+    Parameters
+    ----------
+    model:
+        A rule: a fitted classifier, or a function from rows to decisions.
+    X:
+        True features of the people.
+    y:
+        Their true labels.
+    graph:
+        Who can turn into whom; None if nobody moves.
+    sample_weight:
+        Weight of each person.
+    positive:
+        The class people want; may be left out when labels are 0 and 1 or True and False.
 
     Examples
     --------
@@ -128,6 +142,10 @@ def strategic_accuracy(
     >>> rule = lambda Z: Z[:, 0] >= 1
     >>> strategic_accuracy(rule, [[0.0], [1.0]], [0, 1], graph=line)
     0.5
+
+    References
+    ----------
+    "Setting", see docs/theory/03-strategic-infinite.md.
     """
     table = Table.of(X, y, sample_weight=sample_weight)
     if table.labels is None:

@@ -113,6 +113,11 @@ class StrategicERM(ClassifierMixin, BaseEstimator):
     >>> model = StrategicERM().fit(X, y, graph=graph)
     >>> strategic_accuracy(model, X, y, graph=graph), model.optimal_
     (1.0, True)
+
+    References
+    ----------
+    "Strategic empirical risk minimisation", Theorem B.1, Proposition 3.I, see
+    docs/theory/03-strategic-infinite.md.
     """
 
     def __init__(

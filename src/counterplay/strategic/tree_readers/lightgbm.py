@@ -46,7 +46,7 @@ def _recoded(rows: Any, known: list[list[Any]]) -> Any:
 
 
 def _tree(root: dict[str, Any]) -> Tree | None:
-    """Return a tree in arrays, None if zeros go where no cut sends them."""
+    """Return a tree in arrays, None if it has more than cuts and numbers."""
     left: list[int] = []
     right: list[int] = []
     feature: list[int] = []
@@ -63,6 +63,8 @@ def _tree(root: dict[str, Any]) -> Tree | None:
         left.append(-1)
         right.append(-1)
         leaf = "leaf_value" in node
+        if "leaf_coeff" in node:
+            return None  # a regression in every leaf
         value.append(float(node["leaf_value"]) if leaf else 0.0)
         feature.append(-1 if leaf else int(node["split_feature"]))
         cut, hole = 0.0, False

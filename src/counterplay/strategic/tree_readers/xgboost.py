@@ -18,7 +18,8 @@ def read(final: Any) -> Reading | None:
     booster = final.get_booster()
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     model = learner["gradient_booster"]
-    if model["name"] != "gbtree" or not np.isnan(final.missing):
+    logistic = learner["objective"]["name"] == "binary:logistic"
+    if model["name"] != "gbtree" or not logistic or not np.isnan(final.missing):
         return None
     trees = [_tree(tree) for tree in model["model"]["trees"]]
     best = getattr(booster, "best_iteration", None) if _stopped(final) else None
