@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -87,3 +88,42 @@ def test_an_audit_goes_on_from_its_file(tmp_path: Path) -> None:
     wrong = pd.DataFrame({"row": [next(r for r in range(300) if r != rows[0])], "label": ["x"]})
     with pytest.raises(InvalidInputError, match="is not the next to check; nothing taken"):
         continue_audit(labels, other, wrong)
+
+
+@pytest.mark.parametrize("told", [str, float, lambda y: f" {y} ", lambda y: f"{y}.0", np.int8])
+def test_numbers_and_their_texts_are_one_label(told: Any) -> None:
+    delivered = np.random.default_rng(0).integers(0, 2, 300)
+    audit = LabelAudit(delivered, random_state=0)
+    while (item := audit.ask()) is not None:
+        audit.tell(item, told(delivered[item]))
+    assert audit.certificate.holds
+    assert audit.certificate.wrong == 0
+    assert np.array_equal(audit.labels, delivered)
+    words = LabelAudit(np.where(delivered, "1", "0"), random_state=0)
+    first = words.ask()
+    words.tell(first, int(delivered[first or 0]))
+    assert words.certificate.wrong == 0
+    flags = LabelAudit(delivered == 1, random_state=0)
+    flags.tell(first, "true" if delivered[first or 0] else "false")
+    assert flags.certificate.wrong == 0
+
+
+def test_a_skip_in_a_file_of_numbers_spoils_no_other_answer(tmp_path: Path) -> None:
+    labels = pd.Series(np.random.default_rng(0).integers(0, 2, 300), name="label")
+    path = tmp_path / "audit.json"
+    _, rows = continue_audit(labels, path, n=60)
+    answers = pd.DataFrame({"row": rows, "label": labels[rows].astype(str).to_numpy()})
+    answers.loc[3, "label"] = "skip"
+    audit, _ = continue_audit(labels, path, answers)
+    assert audit.certificate.wrong == 1
+    assert audit.verdict != "too many wrong labels"
+
+
+def test_an_audit_keeps_what_was_agreed(tmp_path: Path) -> None:
+    labels = pd.Series(["a", "b"] * 50, name="label")
+    continue_audit(labels, tmp_path / "audit.json", max_error=0.1)
+    continue_audit(labels, tmp_path / "audit.json")
+    with pytest.raises(InvalidInputError, match=r"begun with max_error 0\.1; it cannot"):
+        continue_audit(labels, tmp_path / "audit.json", max_error=0.2)
+    with pytest.raises(InvalidInputError, match=r"begun with confidence 0\.95"):
+        continue_audit(labels, tmp_path / "audit.json", confidence=0.99)

@@ -5,6 +5,7 @@ Source: docs/theory/24-campaign.md, "The audit".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ SKIP = "skip"
 
 @checked
 class LabelAudit(Report, Session):
-    """Audit of labels that somebody delivered: how many must be checked to sign for them?
+    """Audit of delivered labels: how many must be checked before you can vouch for them?
 
     Items come in random order. The bound may be read after every answer and stopped at will; a
     false certificate has probability at most one minus the confidence, whatever made the labels.
@@ -59,6 +60,10 @@ class LabelAudit(Report, Session):
     ...     audit.tell(item, truth[item])
     >>> audit.verdict, audit.checked
     ('at most 5 % wrong', 65)
+
+    References
+    ----------
+    "The audit", Proposition 24.A, see docs/theory/24-campaign.md.
     """
 
     def __init__(
@@ -140,7 +145,8 @@ class LabelAudit(Report, Session):
         if item != current:
             raise ProtocolError(f"item {shown(item)} was not asked; the open one is {current}")
         code = SKIPPED if _is_skip(label) else self._code(label)
-        self._answers[current] = label
+        known = self._read.classes
+        self._answers[current] = known[code] if 0 <= code < len(known) else label
         v = self._vector
         v.advance(lambda x: code if x == current else None)
         self._codes[current] = code
@@ -197,9 +203,24 @@ class LabelAudit(Report, Session):
         except InvalidInputError:
             words = listed(self._read.classes)
             raise InvalidInputError(f"{shown(label)} is no label; labels are {words}") from None
-        known = self._read.classes
-        # a label that nobody delivered is a new class
-        return known.index(given.classes[0]) if given.classes[0] in known else len(known)
+        return _place(given.classes[0], self._read.classes)
+
+
+def _place(label: Any, known: Sequence[Any]) -> int:
+    """Position among the delivered classes, whether a number or its text; else a new class."""
+    if label in known:
+        return known.index(label)
+    text = str(label).strip()
+    for code, delivered in enumerate(known):
+        flag = isinstance(delivered, bool)
+        if text == str(delivered) or (flag and text.lower() == str(delivered).lower()):
+            return code
+    try:
+        number = float(text)
+    except ValueError:
+        return len(known)
+    same = [not isinstance(d, str | bool) and float(d) == number for d in known]
+    return same.index(True) if True in same else len(known)
 
 
 def _order(order: Any, n: int, random_state: RandomState) -> IntArray:

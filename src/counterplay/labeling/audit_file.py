@@ -47,8 +47,8 @@ def continue_audit(
     answers: pd.DataFrame | None = None,
     *,
     n: int = 20,
-    max_error: float = 0.05,
-    confidence: float = 0.95,
+    max_error: float | None = None,
+    confidence: float | None = None,
 ) -> tuple[LabelAudit, list[int]]:
     """Begin or continue an audit; return it and the rows to check next.
 
@@ -63,19 +63,22 @@ def continue_audit(
     n:
         Rows to check next, at most.
     max_error:
-        Share of wrong labels that is tolerated, used when the audit begins.
+        Share of wrong labels that is tolerated: 0.05 unless it is given when the audit begins.
     confidence:
-        One minus the probability of a false certificate, used when the audit begins.
+        One minus the probability of a false certificate: 0.95 unless it is given at the beginning.
     """
     what, mark = "the saved audit", fingerprint(labels.to_frame()).ordered
     if path.exists():
         text = read_limited(path, what=what, limit=LIMIT)
         saved = read_record(text, SavedAudit, what=what)
         require_state(saved.labels == mark, what, "labels", "the labels are not those of the audit")
+        _refuse_other("max_error", max_error, saved.max_error)
+        _refuse_other("confidence", confidence, saved.confidence)
     else:
         saved = SavedAudit(
             kind="LabelAudit", version=1, labels=mark, seed=secrets.randbits(63),
-            max_error=max_error, confidence=confidence, answers=(),
+            max_error=0.05 if max_error is None else max_error,
+            confidence=0.95 if confidence is None else confidence, answers=(),
         )  # fmt: skip
     audit = LabelAudit(
         labels, max_error=saved.max_error, confidence=saved.confidence, random_state=saved.seed
@@ -93,6 +96,13 @@ def continue_audit(
     )  # fmt: skip
     write_atomic(path, write_record(record))
     return audit, audit.ahead(check_int(n, "n", low=1))
+
+
+def _refuse_other(name: str, given: float | None, agreed: float) -> None:
+    if given is not None and given != agreed:
+        raise InvalidInputError(
+            f"the audit was begun with {name} {agreed:g}; it cannot go on with {given:g}"
+        )
 
 
 def _read(answers: pd.DataFrame, n: int) -> dict[int, Any]:

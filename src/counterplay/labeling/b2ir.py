@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @checked
 class B2IR(QueryAlgorithm):
-    """Wrap a baseline so that nobody expects more queries than alone.
+    """Wrap a baseline so that no party expects more queries than it would make alone.
 
     Use it whenever parties may walk away: it costs never more in total than running the baseline
     jointly, and strictly less when somebody would have lost.
@@ -69,6 +69,10 @@ class B2IR(QueryAlgorithm):
     2053/527 1597/527
     >>> print(B2IR(GBS(), infer=True).expected_costs(problem).sum())
     1097/527
+
+    References
+    ----------
+    Algorithm 6.1, Theorem 6.3, see docs/theory/06-labeling.md.
     """
 
     def __init__(
@@ -261,12 +265,33 @@ def safe_violators_mc(
     With probability at least ``1 - delta`` nobody who would lose is left out, so ``B2IR`` with the
     returned set is individually rational.
 
+    Use it where the query trees are too large to build, and pass ``violators`` to :class:`B2IR`.
+
+    Parameters
+    ----------
+    problem:
+        The pool, its owners and the possible labelings.
+    baseline:
+        The protocol that each agent would run alone.
+    n_targets:
+        Number of labelings drawn from the prior.
+    delta:
+        Probability with which the result may be wrong.
+    bound:
+        Which confidence bound is used.
+    random_state:
+        Seed of the draws.
+
     Examples
     --------
     >>> from counterplay.labeling import GBS, instances
     >>> problem = instances.gbs_violation_7x6()
     >>> safe_violators_mc(problem, GBS(), n_targets=200, random_state=0).violators
     (0, 1)
+
+    References
+    ----------
+    "The set S from samples", Proposition 6.C, see docs/theory/06-labeling.md.
     """
     M = check_positive_int(n_targets, "n_targets")
     check_size(M, 10**6 if baseline.deterministic else 10**5, "targets")

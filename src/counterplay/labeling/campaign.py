@@ -101,6 +101,10 @@ class Campaign(ChangingCampaign):
     (True, True)
     >>> [(p.party, p.asked, p.alone_at_least) for p in campaign.work().parties]
     [('a', 67, 109), ('b', 61, 106)]
+
+    References
+    ----------
+    Theorem 24.1, Proposition 24.A, see docs/theory/24-campaign.md.
     """
 
     def __init__(
@@ -170,7 +174,7 @@ class Campaign(ChangingCampaign):
         self,
         question: Question | str,
         label: Any,
-        labeler: str | None = None,
+        labeler: str | int | None = None,
         *,
         party: str | None = None,
     ) -> None:
@@ -183,7 +187,7 @@ class Campaign(ChangingCampaign):
         label:
             One of the classes, or ``"skip"``.
         labeler:
-            Who answered.
+            Who answered: a name or a number.
         party:
             Whose labeler it was; an answer from another party than was asked is refused.
         """
@@ -193,7 +197,7 @@ class Campaign(ChangingCampaign):
                 f"question {asked.id} belongs to {asked.party!r}, not to {party!r}"
             )
         code = self._code(label)
-        self._take(asked, code, labeler)
+        self._take(asked, code, reading.read_labeler(labeler))
 
     def status(self) -> CampaignStatus:
         """Where the campaign stands."""

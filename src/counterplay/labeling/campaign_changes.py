@@ -15,7 +15,9 @@ from counterplay.errors import InvalidInputError, ProtocolError
 from counterplay.labeling import campaign_log as log_lines
 from counterplay.labeling.campaign_questions import CampaignQuestions, Question
 from counterplay.labeling.certificate import SKIPPED
+from counterplay.labeling.owners import check_names
 from counterplay.tables import Table
+from counterplay.tables.cells import shown
 
 
 class ChangingCampaign(CampaignQuestions):
@@ -40,11 +42,11 @@ class ChangingCampaign(CampaignQuestions):
         if asked.id not in self._answered:
             raise InvalidInputError(f"question {asked.id} was not answered; nothing to retract")
         where = self._where(asked)
+        self._write(log_lines.Retract(id=asked.id, blind=blind))
         del self._answered[asked.id]
         self._shown.discard(asked.id)
         self._state.retract(*where, blind=blind)
         self._emitted, self._own = 0, set()
-        self._write(log_lines.Retract(id=asked.id, blind=blind))
 
     def expire(self, question: Question | str) -> None:
         """Take a question from a labeler who does not answer; it is asked again, of another."""
@@ -64,9 +66,11 @@ class ChangingCampaign(CampaignQuestions):
                 raise InvalidInputError(
                     f"item {item} was answered and cannot be withdrawn: its answer is in use"
                 )
-        state.withdraw(item, reason)
+        if not isinstance(reason, str):
+            raise InvalidInputError(f"reason must be text, got {shown(reason)}")
+        self._write(log_lines.Withdraw(item=item, reason=str(reason[:1000])))
+        state.withdraw(item, str(reason[:1000]))
         self._ahead.clear()
-        self._write(log_lines.Withdraw(item=item, reason=reason[:1000]))
 
     def add_items(self, items: Any, *, party: str) -> IntArray:
         """Add rows to the pool of a party that still works; return their positions.
@@ -75,6 +79,7 @@ class ChangingCampaign(CampaignQuestions):
         any further.
         """
         number = self._party(party)
+        party = self._state.names[number]
         self._advance()
         joint = self._state.joint
         assert joint is not None
@@ -90,6 +95,7 @@ class ChangingCampaign(CampaignQuestions):
 
     def add_party(self, party: str, items: Any) -> IntArray:
         """Let a new party with its items in; return their positions."""
+        check_names([party])
         if party in self._state.names:
             raise InvalidInputError(f"there is a party {party!r} already; use add_items")
         if isinstance(self._state.settings.solo, dict):
@@ -97,10 +103,7 @@ class ChangingCampaign(CampaignQuestions):
         self._advance()
         if self._state.finished:
             raise ProtocolError("the campaign is finished; begin a new one with known= labels")
-        number = len(self._state.names)
-        self._state.names.append(party)
-        self._state.rows.append(np.empty(0, dtype=np.int64))
-        return self._add(items, party, number, joins=True)
+        return self._add(items, str(party), len(self._state.names), joins=True)
 
     def remove_party(self, party: str, *, forget: bool = False) -> None:
         """Let a party go; its open questions are withdrawn.
@@ -112,13 +115,13 @@ class ChangingCampaign(CampaignQuestions):
         self._advance()
         if number in self._state.gone:
             raise ProtocolError(f"{party!r} has left already")
+        self._write(log_lines.Leave(party=self._state.names[number], forget=forget))
         self._state.leave(number, forget=forget)
         if forget:
             self._emitted, self._own = 0, set()
             for name, asked in self._questions.items():
                 if asked.party == party:
                     self._answered.pop(name, None)
-        self._write(log_lines.Leave(party=party, forget=forget))
 
     def _add(self, items: Any, party: str, number: int, *, joins: bool) -> IntArray:
         from counterplay.labeling.campaign_replay import joined_tables
@@ -133,9 +136,12 @@ class ChangingCampaign(CampaignQuestions):
         self, table: Table, party: str, number: int, rows: IntArray, *, joins: bool
     ) -> None:
         state = self._state
-        state.add(table, number, rows)
-        if joins:
-            state.joined[number] = state.amendments[-1].round
         mark = log_lines.pool_mark(table.part(rows))
         self._write(log_lines.Add(party=party, rows=tuple(rows.tolist()), fingerprint=mark,
                                   joins=joins))  # fmt: skip
+        if joins:
+            state.names.append(party)
+            state.rows.append(np.empty(0, dtype=np.int64))
+        state.add(table, number, rows)
+        if joins:
+            state.joined[number] = state.amendments[-1].round

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
@@ -49,10 +50,13 @@ def export_text(
     place = {label: code for code, label in enumerate(state.settings.classes)}
     stated = lines.CampaignStated(
         labels=tuple(place.get(label) for label in result.labels.tolist()),
-        certificates=tuple(result.certificates),
+        certificates=tuple(name for name, c in result.certificates.items() if c.holds),
     )
     chain.add("campaign.result", _plain(stated), actor="coordinator")
-    return write_export(study, "campaign", _plain(export_config(state)), [chain])
+    config = structs.replace(
+        export_config(state), names=tuple(state.names), free=state.settings.free
+    )
+    return write_export(study, "campaign", _plain(config), [chain])
 
 
 _Test = tuple[FrozenVector, str, tuple[int, ...], bool, LabelCertificate | None]
@@ -74,6 +78,7 @@ def tested_vectors(state: CampaignState) -> list[_Test]:
         certified = getattr(shadow.run, "certified", None)
         for vector in getattr(shadow.run, "vectors", ()):
             own = shadow.run.certificate if vector is certified else None
+            own = own if own is not None and own.holds else None
             found.append((vector, state.names[party], (party,), True, own))
     return found
 

@@ -126,6 +126,8 @@ def read_answers(text: str) -> list[FileAnswer]:
 def tell_all(campaign: Campaign, answers: Sequence[FileAnswer]) -> int:
     """Tell answers to a campaign: all of them, or none if one is bad; every bad one is named.
 
+    A row without a label is not answered yet. Returns how many were answered.
+
     Parameters
     ----------
     campaign:
@@ -140,6 +142,8 @@ def tell_all(campaign: Campaign, answers: Sequence[FileAnswer]) -> int:
     campaign.status()  # so that open questions are known
     for answer in answers:
         label = by_text.get(answer.label, answer.label)
+        if label == "" and "" not in by_text:
+            continue
         try:
             asked = campaign._find(answer.question)
             campaign._code(label)

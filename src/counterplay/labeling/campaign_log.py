@@ -29,6 +29,7 @@ from counterplay.core.records import (
     Record,
     Word,
     canonical,
+    plain_scalar,
     read_json,
     refusal,
     require_state,
@@ -211,7 +212,8 @@ class CertifyLine(Record, frozen=True, tag_field="type", tag="certify"):
 
 
 Deed: TypeAlias = Tell | Skip | Retract | Expire | Withdraw | Add | Leave
-Line: TypeAlias = Deed | Ask | LaunchLine | CertifyLine
+Derived: TypeAlias = Ask | LaunchLine | CertifyLine
+Line: TypeAlias = Deed | Derived
 _LINES: dict[Any, type[Line]] = {
     kind.__struct_config__.tag: kind
     for kind in (Tell, Skip, Retract, Expire, Withdraw, Add, Leave, Ask, LaunchLine, CertifyLine)
@@ -324,14 +326,18 @@ def describe(estimator: Any, default: bool) -> Learner:
     if default:
         return Learner(name="default")
     if isinstance(estimator, TestFirstSolo):
-        values: dict[str, Any] = dict(vars(estimator))
+        values = {name: _plain(value) for name, value in vars(estimator).items()}
         return Learner(name="TestFirstSolo", parameters=values)
     name = type(estimator).__name__
     if isinstance(estimator, dict | list | tuple) or name not in _LEARNERS:
         return Learner(name=repr(estimator)[:200])
-    parameters = estimator.get_params()
+    parameters = {name: _plain(value) for name, value in estimator.get_params().items()}
     plain = all(v is None or isinstance(v, str | int | float | bool) for v in parameters.values())
     return Learner(name=name, parameters=parameters if plain else None)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def rebuild(saved: Learner, given: Any, what: str) -> Any:
@@ -354,7 +360,21 @@ def rebuild(saved: Learner, given: Any, what: str) -> Any:
 
 def line_text(record: Record) -> str:
     """One line of the log."""
-    return msgspec.json.encode(record).decode() + "\n"
+    return msgspec.json.encode(record, enc_hook=plain_scalar).decode() + "\n"
+
+
+def readable_line(record: Record) -> str:
+    """One line of the log from what a user gave; what could not be read again is refused."""
+    try:
+        text = line_text(record)
+        to_record(read_json(text, what=WHAT), type(record), what=WHAT)
+    except InvalidInputError as error:
+        problem = str(error).removeprefix(f"{WHAT} cannot be used: ")
+        raise InvalidInputError(f"the log of the campaign cannot hold this: {problem}") from None
+    except (TypeError, ValueError) as error:
+        told = f"the log of the campaign cannot hold this: {error!s:.150}"
+        raise InvalidInputError(told) from None
+    return text
 
 
 def positions(rows: Any, size: int, where: str) -> IntArray:

@@ -69,6 +69,7 @@ class CampaignQuestions(Report, Session):
         self._state = state
         self._questions: dict[str, Question] = {}
         self._ids: dict[tuple[int, Key], str] = {}
+        self._numbered = 0
         self._answered: dict[str, tuple[int, str | None]] = {}
         self._shown: set[str] = set()
         self._ahead: dict[int, int] = {}
@@ -76,6 +77,7 @@ class CampaignQuestions(Report, Session):
         self._emitted = 0
         self._lines: list[str] = []
         self._path: Path | None = None if log is None else Path(log)
+        self._size = 0  # bytes of the file
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -104,8 +106,12 @@ class CampaignQuestions(Report, Session):
         target = Path(path)
         if target.exists():
             raise InvalidInputError(f"{target.name[:80]} is there already; nothing was written")
-        write_atomic(target, "".join(self._lines))
-        self._path = target
+        self._write_whole(target)
+
+    def _write_whole(self, path: Path) -> None:
+        content = "".join(self._lines).encode()
+        write_atomic(path, content)
+        self._path, self._size = path, len(content)
 
     def _advance(self) -> None:
         """Go on as far as answers allow; write down what followed."""
@@ -143,7 +149,8 @@ class CampaignQuestions(Report, Session):
     def _question(self, party: int, key: Key) -> Question:
         known = self._ids.get((party, key))
         if known is None:
-            known = f"q{len(self._questions) + 1}"
+            self._numbered += 1
+            known = f"q{self._numbered}"
             kind = self._state.purpose.get(key, "learn")
             name = self._state.names[party]
             self._ids[party, key] = known
@@ -177,7 +184,7 @@ class CampaignQuestions(Report, Session):
         )  # fmt: skip
 
     def _find(self, question: Question | str, *, answered: bool = False) -> Question:
-        if self._state.joint is None:  # not begun, or begun again after a retraction
+        if not self._state.waiting():  # not begun, begun again, or a step is complete
             self._advance()
         name = question if isinstance(question, str) else question.id
         found = self._questions.get(name)
@@ -203,13 +210,13 @@ class CampaignQuestions(Report, Session):
         return label_code(label, self.classes)
 
     def _take(self, question: Question, code: int, labeler: str | None) -> None:
-        self._state.take(*self._where(question), code)
-        self._ahead.clear()
-        self._answered[question.id] = code, labeler
         if code == SKIPPED:
             self._write(log_lines.Skip(id=question.id, labeler=labeler))
         else:
             self._write(log_lines.Tell(id=question.id, label=code, labeler=labeler))
+        self._state.take(*self._where(question), code)
+        self._ahead.clear()
+        self._answered[question.id] = code, labeler
 
     def _party(self, name: str) -> int:
         if name not in self._state.names:
@@ -218,18 +225,26 @@ class CampaignQuestions(Report, Session):
         return self._state.names.index(name)
 
     def _write(self, record: Any, *, fresh: bool = False) -> None:
-        line = log_lines.line_text(record)
-        self._lines.append(line)
+        """Write a line; what people do is written before it is done, so that none of it is lost."""
+        derived = isinstance(record, log_lines.Derived)
+        line = log_lines.line_text(record) if derived else log_lines.readable_line(record)
         if self._path is not None:
             try:
                 with open(self._path, "xb" if fresh else "ab") as stream:
+                    if os.fstat(stream.fileno()).st_size != self._size:
+                        raise InvalidInputError(
+                            f"{self._path.name[:80]} was changed by somebody else; nothing was "
+                            "written. Read it again: Campaign.from_log"
+                        )
                     stream.write(line.encode())
                     stream.flush()
                     os.fsync(stream.fileno())
+                    self._size += len(line.encode())
             except FileExistsError:
                 raise InvalidInputError(
                     f"{self._path.name[:80]} is there already; go on with Campaign.from_log"
                 ) from None
+        self._lines.append(line)
 
 
 def _derived(event: Launch | Certified, names: Sequence[str]) -> log_lines.Line:
@@ -250,13 +265,14 @@ def label_code(label: Any, classes: Sequence[Any]) -> int:
     """Position of a label among the classes; a skip has its own code."""
     if isinstance(label, str) and label == SKIP and SKIP not in classes:
         return SKIPPED
-    for code, known in enumerate(classes):
-        if type(known) is type(label) and known == label:
-            return code
     plain = label.item() if isinstance(label, np.generic) else label
-    for code, known in enumerate(classes):
-        if known == plain and isinstance(known, bool) == isinstance(plain, bool):
-            return code
+    if isinstance(plain, str | int | float):
+        for code, known in enumerate(classes):
+            if type(known) is type(plain) and known == plain:
+                return code
+        for code, known in enumerate(classes):
+            if known == plain and isinstance(known, bool) == isinstance(plain, bool):
+                return code
     near = nearest(str(label), map(str, classes)).replace("(nearest:", "did you mean")
     hint = f";{near[:-1]}?" if near else ""
     raise InvalidInputError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from counterplay.core.files import read_limited, write_atomic
+from counterplay.core.files import read_limited
 from counterplay.core.records import refusal, require_state
 from counterplay.errors import InvalidInputError, InvalidStateError, ProtocolError
 from counterplay.labeling import campaign_log as lines
@@ -54,9 +54,9 @@ def replayed(
             raise refusal(WHAT, f"line {number}", str(error)) from None
     if path is not None:
         # a crash may have lost half a line, or lines that follow from the one before
+        campaign._path, campaign._size = path, len(text)
         if whole < len(text) or len(campaign._lines) > len(events) + 1:
-            write_atomic(path, "".join(campaign._lines))
-        campaign._path = path
+            campaign._write_whole(path)
     return campaign
 
 
@@ -138,11 +138,11 @@ def _add(campaign: Campaign, event: lines.Add, table: Table, where: str) -> None
     lines.check_pool(event.fingerprint, table.part(rows))
     campaign._advance()
     state = campaign._state
+    number = len(state.names)
     if event.joins:
         require_state(event.party not in state.names, WHAT, where, "the party is there already")
-        state.names.append(event.party)
-        state.rows.append(np.empty(0, dtype=np.int64))
-    number = campaign._party(event.party)
+    else:
+        number = campaign._party(event.party)
     larger = table.part(slice(0, size + len(rows)))
     campaign._enlarge(larger, event.party, number, rows, joins=event.joins)
 

@@ -88,7 +88,8 @@ class WorkReport(Report):
                 f"least {p.saved_at_least} ({p.finished_by})"
             )
             if p.retracted:
-                text += f"; {p.retracted} answers void after a retraction come on top of alone"
+                answers = "1 answer is" if p.retracted == 1 else f"{p.retracted} answers are"
+                text += f"; {answers} void after a retraction, on top of what it needs alone"
             if p.expected_saving is not None:
                 text += f"; estimated saving {p.expected_saving:.0f}"
             lines.append(text)
@@ -198,7 +199,7 @@ class CampaignResult(Report):
     disputed:
         Items whose label differs from some answer about them.
     certificates:
-        What can be signed, by party, "all parties" or "remaining parties".
+        What can be signed, by party, "all parties", "remaining parties" or "later parties".
     withdrawn:
         Items that were taken out, with the reason.
     index:

@@ -24,9 +24,8 @@ def campaign_result(state: CampaignState) -> CampaignResult:
     n = len(state.table)
     codes, score = _predicted(state, joint, n)
     source = np.where(codes >= 0, "model", "").astype(object)
-    for items, labels in _certified_labels(joint):
-        codes[items] = labels
-        source[items] = "model"
+    for item, code in joint.settled.items():
+        codes[item], source[item] = code, "model"
     _answered(state, joint, codes, score, source)
     for item, code in state.known.items():
         codes[item], score[item], source[item] = code, 1.0, "known"
@@ -53,15 +52,16 @@ def work_report(state: CampaignState, *, estimate: bool) -> WorkReport:
     for i, name in enumerate(state.names):
         shadow = joint.shadows.get(i)
         asked, void = state.asked(i), state.void(i)
+        least, free, outside = state.left.get(i, (0, 0, 0))
+        if shadow is not None:
+            least, free, outside = shadow.alone_at_least, shadow.free, len(shadow.outside)
         saving = None
         if estimate and shadow is not None:
             saving = float(expected_work(state, i) + void - asked)
         accounts.append(
             PartyWork(
                 party=name, asked=asked,
-                alone_at_least=0 if shadow is None else shadow.alone_at_least,
-                free=0 if shadow is None else shadow.free,
-                outside_core=0 if shadow is None else len(shadow.outside), retracted=void,
+                alone_at_least=least, free=free, outside_core=outside, retracted=void,
                 finished_by="left" if shadow is None else shadow.finished_by,
                 expected_saving=saving,
             )
@@ -113,33 +113,22 @@ def _predicted(state: CampaignState, joint: Joint, n: int) -> tuple[IntArray, Fl
     return codes, np.minimum(score, 1.0 - 1.0 / (trained + 2.0))
 
 
-def _certified_labels(joint: Joint) -> list[tuple[IntArray, IntArray]]:
-    """Labels that certificates speak of: parties' own first, then joint ones."""
-    found = []
-    for shadow in joint.shadows.values():
-        frozen = getattr(shadow.run, "frozen", None)
-        if shadow.finished_by == "own" and frozen:
-            items = np.fromiter(frozen, dtype=np.int64, count=len(frozen))
-            labels = np.fromiter(frozen.values(), dtype=np.int64, count=len(frozen))
-            found.append((items, labels))
-    return found + [(event.vector.items, event.vector.labels) for event in joint.certified]
-
-
 def _answered(
     state: CampaignState, joint: Joint, codes: IntArray, score: FloatArray, source: Any
 ) -> None:
     """People's answers: final without noise; with noise only adjudicated ones are."""
     noise, first_to = state.settings.noise, state.settings.first_to
-    covered = {int(x) for items, _ in _certified_labels(joint) for x in items} if noise else set()
+    covered = joint.settled if noise else {}
     for key, told in state.given.items():
-        item, party = key[0], min(told)
+        item = key[0]
         if key[1] == "learn":
             # one answer that may be wrong: a certified vector has weighed it already
-            if told[party] >= 0 and source[item] != "check" and item not in covered:
-                codes[item], score[item], source[item] = told[party], 1.0 - noise, "person"
+            label = next((told[party] for party in sorted(told) if told[party] >= 0), -1)
+            if label >= 0 and source[item] != "check" and item not in covered:
+                codes[item], score[item], source[item] = label, 1.0 - noise, "person"
             continue
-        found = joint.answers.result(party, item, "audit")
-        if found is not None and found >= 0:
+        found = joint.answers.fixed(item)
+        if found >= 0:
             codes[item] = found
             sure = 1.0 if not noise else 1.0 - adjudication_error(noise, first_to)
             score[item], source[item] = sure, "check" if noise else "person"
@@ -180,7 +169,7 @@ def _notes(
         notes.append(f"own and joint certificates are two statements; both hold with {both:g} %")
     if any(event.scope == UNION for event in joint.certified):
         notes.append(
-            "the joint certificate speaks of all items together; a single party's share of wrong "
+            "the joint certificate is about all items together; a single party's share of wrong "
             "labels may be larger, at most by the factor (all items / its items)"
         )
     if s.noise:
@@ -192,9 +181,10 @@ def _notes(
         )
     skipped = sum(code < 0 for told in state.given.values() for code in told.values())
     if skipped:
+        told = "1 question was" if skipped == 1 else f"{skipped} questions were"
         notes.append(
-            f"{skipped} questions were skipped; a skipped check counts as a wrong label, for "
-            "nothing shows that the label is right"
+            f"{told} skipped; a skipped "
+            "check counts as a wrong label, because nothing shows that the label is right"
         )
     unheard = _unheard(state)
     if unheard:
@@ -202,8 +192,23 @@ def _notes(
             f"nobody answered {listed(unheard)}, so the model never gives it; if there are such "
             "items, begin with a few of them as known= labels"
         )
+    weaker = [name for name, found in certificates.items() if not found.holds]
+    if weaker:
+        notes.append(
+            f"{listed(weaker)}: not shown what was to be shown; shared items keep the labels of "
+            "an earlier certificate, and each that differs counts as wrong"
+        )
+    if state.late:
+        notes.append(
+            f"{len(state.late)} items came when their party was just done (first: item "
+            f"{state.late[0]}): no certificate covers them; begin a new campaign with known= labels"
+        )
     if state.finished and not certificates:
-        notes.append("every question was asked and nothing could be certified")
+        left = len(state.gone) == len(state.names)
+        notes.append(
+            "every party has left before anything was certified" if left
+            else "every question was asked and nothing could be certified"
+        )  # fmt: skip
     return tuple(notes)
 
 

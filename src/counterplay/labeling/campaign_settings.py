@@ -21,7 +21,7 @@ from counterplay.labeling.campaign_state import CampaignState
 from counterplay.labeling.models import check_learner, default_learner
 from counterplay.labeling.solo import TestFirstSolo
 from counterplay.tables import Table
-from counterplay.tables.cells import listed
+from counterplay.tables.cells import listed, shown
 
 
 def read_classes(classes: Sequence[Any]) -> tuple[Any, ...]:
@@ -65,6 +65,16 @@ def read_solo(solo: Any, names: Sequence[str]) -> Any:
             "name"
         )
     return solo
+
+
+def read_labeler(labeler: Any) -> str | None:
+    """Who answered, as text."""
+    if labeler is None:
+        return None
+    number = isinstance(labeler, int | np.integer) and not isinstance(labeler, bool)
+    if not (number or isinstance(labeler, str)):
+        raise InvalidInputError(f"labeler must be text, an integer or None, got {shown(labeler)}")
+    return str(labeler)
 
 
 def read_first_to(first_to: int | None, noise: float, max_error: float) -> int:

@@ -81,7 +81,11 @@ class CampaignState:
     kept: list[tuple[int, int]] = field(default_factory=list)
     paid: dict[int, set[Key]] = field(default_factory=dict)  # before the last retraction
     outside: frozenset[int] = frozenset()
+    left: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # account when it went
+    late: list[int] = field(default_factory=list)  # items of a party that was done by then
     spent: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    order: int = 0  # which of the seed's audit orders is in use
+    stand: dict[int, int] = field(default_factory=dict)  # labels of certificates from before
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -91,10 +95,14 @@ class CampaignState:
         self.joint: Joint | None = None
         self._run: Generator[Wants, None, None] | None = None
 
-    def keys(self, party: int) -> FloatArray:
+    def keys(self, party: int, order: int | None = None) -> FloatArray:
         """Random key of every row for a party; sorting by it gives the audit order."""
+        chosen = self.order if order is None else order
+        again = (chosen,) if chosen else ()
         streams = (
-            np.random.default_rng(derive_seed("audit order", self.settings.seed, party, block))
+            np.random.default_rng(
+                derive_seed("audit order", self.settings.seed, party, block, *again)
+            )
             for block in range(len(self.blocks))
         )
         return np.concatenate([rng.random(n) for rng, n in zip(streams, self.blocks)])
@@ -103,7 +111,7 @@ class CampaignState:
         """SHA-256 of all audit keys: it fixes the orders without telling them."""
         state = hashlib.sha256()
         for party in range(len(self.names)):
-            state.update(self.keys(party).astype("<f8").tobytes())
+            state.update(self.keys(party, 0).astype("<f8").tobytes())
         return state.hexdigest()
 
     def advance(self) -> None:
@@ -157,10 +165,13 @@ class CampaignState:
         """A party goes; its answers stay unless they are to be forgotten."""
         self.gone.add(party)
         if self.joint is not None and party in self.joint.shadows:
-            self.joint.shadows[party].finished_by = "left"
+            shadow = self.joint.shadows[party]
+            self.left[party] = shadow.alone_at_least, shadow.free, len(shadow.outside)
+            shadow.finished_by = "left"
             self.joint.leave(party)
         if not forget:
             return
+        self.left.pop(party, None)
         self._remember(blind=True)
         if self.joint is not None:
             for other, shadow in self.joint.shadows.items():
@@ -172,6 +183,7 @@ class CampaignState:
             if not self.given[key]:
                 del self.given[key]
         self.kept = [pair for pair in self.kept if pair[0] != party]
+        self.extra.pop(party, None)  # nothing is left of its account
         self._restart()
 
     def withdraw(self, item: int, reason: str) -> None:
@@ -278,8 +290,9 @@ class CampaignState:
             outside=self.outside, alpha_left=dict(self.spent[1]),
         )  # fmt: skip
         self.joint = Joint(shadows, answers, settings, self.kept)
+        self.joint.settled = dict(self.stand)
         self._run = self.joint.run()
-        self.wants, self._applied = [], 0
+        self.wants, self.late = [], []
 
     def _shadow(self, party: int, answers: Answers, upto: int = 0) -> Shadow:
         new = [a.items for a in self.amendments if a.party == party and a.round <= upto]
@@ -308,7 +321,8 @@ class CampaignState:
         if not now:
             return
         settings = joint.settings
-        settings.n_items = max(a.size for a in now)
+        # after a retraction rounds count anew: what came later may come in earlier
+        settings.n_items = max([settings.n_items, *(a.size for a in now)])
         settings.names = self.names
         settings.keys = {p: self.keys(p) for p in range(len(self.names))}
         if len(self.names) > 1:
@@ -324,6 +338,8 @@ class CampaignState:
         if shadow is None and party not in self.gone:
             joint.shadows[party] = self._shadow(party, joint.answers, change.round)
             joint.add(party, ())
+        elif shadow is not None and party not in self.gone and not shadow.live:
+            self.late += change.items.tolist()
         elif shadow is not None and shadow.live:
             joint.add(party, change.items.tolist())
             items = np.array(sorted(shadow.items), dtype=np.int64)
@@ -367,6 +383,9 @@ class CampaignState:
 
     def _restart(self) -> None:
         self._run, self.joint, self.finished, self.wants = None, None, False, []
+        for change in self.amendments:  # the new path may be shorter: all that came is there
+            change.round = 0
+        self.joined = dict.fromkeys(self.joined, 0)
         self.kept = [pair for pair in self.kept if self._still_learned(*pair)]
 
     def _still_learned(self, party: int, item: int) -> bool:

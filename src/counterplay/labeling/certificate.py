@@ -7,13 +7,14 @@ Source: docs/theory/24-campaign.md, "The audit".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.audit import allowed_wrong, is_rejected, most_wrong
+from counterplay.core.report import at_least, at_most
 from counterplay.core.validation import IntArray
 
 SKIPPED = -1
@@ -42,7 +43,8 @@ class LabelCertificate:
     wrong:
         Wrong ones among these (skipped ones count as wrong); they are corrected.
     scope:
-        Whose labels: a party's name, "all parties" or "remaining parties".
+        Whose labels: a party's name, "all parties", "remaining parties", or "later parties" that
+        joined after those were done.
     withdrawn:
         Checked items that were withdrawn; the bound speaks of items that would not be.
 
@@ -62,7 +64,7 @@ class LabelCertificate:
     withdrawn: int = 0
 
     def __str__(self) -> str:
-        sure = f"{100 * self.bound:.3g} % wrong labels with {100 * self.confidence:g} % confidence"
+        sure = f"{at_most(self.bound)} wrong labels with {at_least(self.confidence)} confidence"
         text = f"{self.scope}: at most {sure} ({self.checked} checked, {self.wrong} wrong and "
         text += "corrected)"
         if self.withdrawn:
@@ -109,10 +111,11 @@ class FrozenVector:
         self.number, self.items, self.labels = number, items, labels
         self.n, self.max_error, self.alpha, self.lost = n, max_error, alpha, lost
         self.checked = self.wrong = self.withdrawn = self.known_wrong = 0
+        self.overruled = 0
         self.dead = False
         self._place = 0
         self._skipped = 0
-        self._bound = 1.0
+        self._left = n
 
     @property
     def population(self) -> int:
@@ -145,14 +148,24 @@ class FrozenVector:
         there = fixed[self.items]
         self.known_wrong = int(((there >= 0) & (there != self.labels)).sum())
 
+    def note_settled(self, fixed: IntArray, settled: Mapping[int, int]) -> None:
+        """Count the labels that differ from those of an earlier certificate about shared items.
+
+        The earlier ones stay, and may be wrong; where a person answered neither counts.
+        """
+        there = zip(self.items.tolist(), self.labels.tolist())
+        taken = (settled.get(x, code) != code and fixed[x] < 0 for x, code in there)
+        self.overruled = sum(map(bool, taken))
+
     @property
     def refutes(self) -> int:
         """The number of wrong labels that must be refuted: one more than may remain."""
-        return allowed_wrong(self.n, self.max_error) - self.lost + self.known_wrong + 1
+        allowed = allowed_wrong(self.n, self.max_error)
+        return allowed - self.lost - self.overruled + self.known_wrong + 1
 
     def is_certified(self) -> bool:
         """Whether more wrong labels than allowed are refuted."""
-        possible = self.lost <= allowed_wrong(self.n, self.max_error)
+        possible = self.lost + self.overruled <= allowed_wrong(self.n, self.max_error)
         return not self.dead and possible and self._rejects(self.checked)
 
     def is_hopeless(self) -> bool:
@@ -176,10 +189,10 @@ class FrozenVector:
         """What has been shown so far."""
         # the running minimum of valid bounds is valid
         most = most_wrong(self.population, self.checked, self.wrong, self.max_error, self.alpha)
-        left = max(0, most - self.known_wrong) + self.lost
-        self._bound = min(self._bound, left / max(1, self.n))
+        self._left = min(self._left, max(0, most - self.known_wrong))
+        bound = min(1.0, (self._left + self.lost + self.overruled) / max(1, self.n))
         return LabelCertificate(
-            self.is_certified(), self._bound, self.max_error, confidence, self.checked, self.wrong,
+            self.is_certified(), bound, self.max_error, confidence, self.checked, self.wrong,
             scope, self.withdrawn,
         )  # fmt: skip
 

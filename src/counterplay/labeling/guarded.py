@@ -29,7 +29,7 @@ _MOST_ORDERED = 4
 
 @checked
 class GuardedShadow(QueryAlgorithm):
-    """Protocol under which no agent ever asks more than alone, for every target.
+    """Protocol under which no agent makes more queries than alone, whichever labeling is right.
 
     Use it when parties must not lose in any single campaign; :class:`B2IR` guarantees this in
     expectation only, for a slightly smaller total.
@@ -49,6 +49,10 @@ class GuardedShadow(QueryAlgorithm):
     >>> problem = instances.threshold_example()
     >>> GuardedShadow(GBS(tie_break=[1, 3, 6])).expected_costs(problem).astype(float).tolist()
     [1.0, 1.0]
+
+    References
+    ----------
+    Theorem 24.3, see docs/theory/24-campaign.md.
     """
 
     def __init__(

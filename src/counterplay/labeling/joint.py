@@ -91,6 +91,7 @@ class Joint:
         self.vectors: dict[int, list[FrozenVector]] = {}
         self.covers: dict[int, tuple[int, ...]] = {}  # vector number -> parties
         self.certified: list[Certified] = []
+        self.settled: dict[int, int] = {}  # labels that certificates speak of; the first stays
         self.emitted: list[Launch | Certified] = []
         self.left_by_own: set[int] = set()
         self._judged: list[tuple[bool, float]] = []
@@ -126,10 +127,10 @@ class Joint:
                     vector.begin_again()
 
     def leave(self, party: int) -> None:
-        """A party has left or has its own certificate: union vectors that cover it die."""
-        for vector in self.vectors.get(UNION, ()):
-            if party in self.covers[vector.number]:
-                vector.dead = True
+        """A party has left or has its own certificate: vectors that cover it die."""
+        for vectors in self.vectors.values():
+            for vector in vectors:
+                vector.dead |= party in self.covers[vector.number]
 
     def _is_checked(self, item: int) -> bool:
         return bool(self.answers.given.get(self.answers.key(item, "audit")))
@@ -212,6 +213,11 @@ class Joint:
             if shadow.finished_by == "own" and party not in self.left_by_own:
                 self.left_by_own.add(party)
                 self.leave(party)
+                certified = getattr(shadow.run, "certified", None)
+                if certified is not None and self.settled:
+                    certified.note_settled(self.fixed(), self.settled)
+                    shadow.run.certificate = certified.certificate("", 1.0 - self.settings.alpha)
+                self._settle(getattr(shadow.run, "frozen", None) or {})
 
     def _fit(self) -> None:
         model = self.settings.model
@@ -220,12 +226,14 @@ class Joint:
         self.scores = model.fit(*self._training)
 
     def _read_training(self) -> tuple[IntArray, IntArray]:
-        """Items and codes of all learning answers."""
+        """Items and codes of all learning answers; kept ones about items to come must wait."""
         pairs = list(self.answers.known.items())
         pairs += [
             (item, code)
             for party, item in self.trained
-            if (code := self.answers.result(party, item, "learn")) is not None and code >= 0
+            if item < self.settings.n_items
+            and (code := self.answers.result(party, item, "learn")) is not None
+            and code >= 0
         ]
         rows, codes = zip(*pairs) if pairs else ((), ())
         return np.array(rows, dtype=np.int64), np.array(codes, dtype=np.int64)
@@ -271,6 +279,7 @@ class Joint:
         assert s.model is not None
         pool = self._pool_of(parties)
         labels = frozen_labels(self.scores, s.model, *self._training, s.noise)
+        taken = [x for x in self._unlabelled(pool).tolist() if x in self.settled]
         if waiting:  # where the joint model is not good enough, a party's own may be
             for party in parties:
                 mine = self._pool_of([party])
@@ -278,6 +287,7 @@ class Joint:
                 if own and not self._promising(mine):
                     both = [x for x in self._unlabelled(mine).tolist() if x in own]
                     labels[both] = [own[x] for x in both]
+        labels[taken] = [self.settled[x] for x in taken]
         holds = pool if s.noise else self._unlabelled(pool)
         out = [*self.answers.known, *s.outside]
         holds = np.union1d(holds[~np.isin(holds, out)], self._withdrawn_checks(parties))
@@ -332,7 +342,10 @@ class Joint:
             return
         parties = self.covers[vector.number]
         vector.advance(lambda x: self._result(x, parties))
-        vector.note_answers(self.fixed())
+        fixed = self.fixed()
+        vector.note_answers(fixed)
+        if self.settled:
+            vector.note_settled(fixed, self.settled)
         if vector.is_certified():
             self._certify(scope, vector)
         elif vector.is_hopeless():
@@ -342,16 +355,11 @@ class Joint:
         return self.answers.result(self._home(item, parties), item, "audit")
 
     def fixed(self) -> IntArray:
-        """The label that a person's answer fixes for each item; -1 where there is none.
-
-        With noise only an adjudicated answer fixes a label.
-        """
+        """The label that a person's answer fixes for each item; -1 where there is none."""
         labels = np.full(self.settings.n_items, -1, dtype=np.int64)
-        for key, told in self.answers.given.items():
-            if key[1] != "learn" and labels[key[0]] < 0:
-                found = self.answers.result(min(told), key[0], "audit")
-                if found is not None and found >= 0:
-                    labels[key[0]] = found
+        for item in {key[0] for key in self.answers.given if key[1] != "learn"}:
+            if item < len(labels):  # others are still to come in
+                labels[item] = self.answers.fixed(item)
         return labels
 
     def _certify(self, scope: int, vector: FrozenVector) -> None:
@@ -361,15 +369,25 @@ class Joint:
         event = Certified(scope, vector, certificate)
         self.certified.append(event)
         self.emitted.append(event)
-        vector.dead = True
+        self._settle(dict(zip(vector.items.tolist(), vector.labels.tolist())))
+        for other in self.vectors[scope]:
+            other.dead = True
         for party in parties:
             if self.shadows[party].live:
                 self.shadows[party].finished_by = "joint"
 
+    def _settle(self, labels: Mapping[int, int]) -> None:
+        """Labels that a certificate speaks of; those of an earlier one stay."""
+        self.settled = {**labels, **self.settled}
+
     def _name(self, scope: int, parties: Sequence[int]) -> str:
         if scope != UNION:
             return self.settings.names[scope]
-        return "all parties" if len(parties) == len(self.settings.names) else "remaining parties"
+        if len(parties) == len(self.settings.names):
+            return "all parties"
+        before = sum(event.scope == UNION for event in self.certified)
+        names = ("remaining parties", "later parties", f"later parties {before}")
+        return names[min(before, 2)]
 
     def _checks(self, vector: FrozenVector) -> Wants:
         """The next checks of a vector, up to the first that its owner would not surely make."""

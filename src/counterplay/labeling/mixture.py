@@ -166,6 +166,19 @@ def sir_mixture(
     ``OptimalTree`` as baseline gives the mixture for optimal baselines. Raises
     ``NotStrictlyImprovable`` when an agent cannot gain, unless ``allow_weak``.
 
+    Use it when everybody must be strictly better off than alone.
+
+    Parameters
+    ----------
+    baseline:
+        The protocol that each agent would run alone.
+    problem:
+        The pool, its owners and the possible labelings.
+    eps:
+        How much more than the individually rational protocol it may cost in total.
+    allow_weak:
+        Accept agents who cannot gain strictly.
+
     Examples
     --------
     >>> from counterplay.labeling import GBS, instances
@@ -173,6 +186,10 @@ def sir_mixture(
     Traceback (most recent call last):
     ...
     counterplay.labeling.mixture.NotStrictlyImprovable: agent 1, agent 2 cannot gain strictly ...
+
+    References
+    ----------
+    "Mixtures", Lemma 6.2, see docs/theory/06-labeling.md.
     """
     if isinstance(baseline, OptimalTree):
         check = check_assumption1(problem, baseline)
@@ -224,6 +241,21 @@ def optimal_mixture(
 
     Among these, the total is smallest. The first component is the IR protocol.
 
+    Use it when several protocols each favour somebody, to share the gain as evenly as possible.
+
+    Parameters
+    ----------
+    components:
+        The protocols to mix; the first must be individually rational.
+    baseline:
+        What each agent would run alone: one for all, or one per agent.
+    problem:
+        The pool, its owners and the possible labelings.
+    eps:
+        How much more than the first component the mixture may cost in total.
+    measure:
+        Whether gains count in queries or relative to the cost alone.
+
     Examples
     --------
     >>> from counterplay.labeling import B2IR, GBS, instances
@@ -232,6 +264,10 @@ def optimal_mixture(
     >>> parts = [B2IR(gbs), PrunedPartialSIR(gbs, 0), PrunedPartialSIR(gbs, 1)]
     >>> round(optimal_mixture(parts, gbs, problem).smallest_slack, 6)
     0.214286
+
+    References
+    ----------
+    "Mixtures", Lemma 6.2, see docs/theory/06-labeling.md.
     """
     eps = check_real(eps, "eps", low=0.0)
     check_choice(measure, "measure", ("absolute", "relative"))

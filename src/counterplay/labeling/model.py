@@ -72,6 +72,10 @@ class PoolProblem:
     PoolProblem(4 labelings, 7 points, 2 agents)
     >>> problem.entropy()
     2.0
+
+    References
+    ----------
+    "Setting", see docs/theory/06-labeling.md.
     """
 
     H: LabelMatrix

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,31 @@ from counterplay.tables.table import check_groups, check_same_rows
 
 
 def read_owners(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
-    """Return the names of the parties and the rows of each.
+    """Return the names of the parties, all different, and the rows of each.
 
     ``owners`` has one owner per row (numbers or texts), one list of rows per party, or a mapping of
     names to rows; only lists of rows may overlap.
     """
+    names, rows = _named_rows(owners, pool, n)
+    check_names(names)
+    return names, rows
+
+
+def check_names(names: Sequence[Any]) -> None:
+    """Refuse parties that could not be told apart, or not be written down."""
+    for name in names:
+        if not isinstance(name, str) or not 1 <= len(name) <= 200:
+            raise InvalidInputError(
+                f"the name of a party must have 1 to 200 characters, got {shown(name)}"
+            )
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise InvalidInputError(
+            f"two parties are called {shown(twice)}, one by a number and one by a text; rename one"
+        )
+
+
+def _named_rows(owners: Any, pool: Any, n: int) -> tuple[list[str], list[Any]]:
     if isinstance(owners, Mapping):
         try:
             return [str(name) for name in owners], [list(owned) for owned in owners.values()]

@@ -165,6 +165,10 @@ def plan_campaign(
     ...                      owners=["a", "b", "a", "b", "a", "b", "a"], hypotheses="thresholds")
     >>> plan.report.is_ir, float(plan.report.total), float(plan.report.baseline_cost.sum())
     (True, 3.0, 4.375)
+
+    References
+    ----------
+    "Sessions with people", see docs/theory/06-labeling.md.
     """
     check_choice(incentive, "incentive", ("ir", "sir", "every target"))
     table = _pool(pool)

@@ -151,7 +151,18 @@ def incentive_report(
 ) -> IncentiveReport:
     """Compare a protocol (or its cost matrix) with every agent's baseline alone.
 
-    ``true_prior`` evaluates a plan made under the problem's prior with another one.
+    Use it to see who gains from a protocol and who would rather work alone.
+
+    Parameters
+    ----------
+    protocol:
+        The joint protocol, or its cost matrix: queries of each agent for each labeling.
+    baseline:
+        What each agent would run alone: one for all, or one per agent.
+    problem:
+        The pool, its owners and the possible labelings.
+    true_prior:
+        Evaluate a plan made under the problem's prior with this one instead.
 
     Examples
     --------
@@ -159,6 +170,10 @@ def incentive_report(
     >>> problem = instances.gbs_violation_7x6()
     >>> incentive_report(B2IR(GBS()), GBS(), problem).is_ir
     True
+
+    References
+    ----------
+    "Setting", see docs/theory/06-labeling.md.
     """
     joint = _joint_costs(protocol, problem)
     alone = alone_costs(baseline, problem)

@@ -80,7 +80,7 @@ class LabelQuery:
 
 @checked
 class LabelingSession(Session):
-    """A protocol in progress.
+    """A labelling protocol in progress: who is asked about which point next.
 
     Use it to drive people or a labelling tool: call :meth:`ask`, hand the question to its agent,
     call :meth:`tell` with the label, until :meth:`ask` returns None.
@@ -114,6 +114,10 @@ class LabelingSession(Session):
     2 answers (agent 1: 1, agent 2: 1); 5 of 7 labels were inferred, nobody gave them
     assumed, not tested: one of the 4 labelings is right on every point, and answers are right
     then, and only then, the least certain label has probability 1.000
+
+    References
+    ----------
+    "Sessions with people", see docs/theory/06-labeling.md.
     """
 
     def __init__(

@@ -76,6 +76,19 @@ class Answers:
                 return code
         return None
 
+    def fixed(self, item: int) -> int:
+        """The label that people gave an item, -1 where there is none.
+
+        Of several parties the first one counts that gave a label, not a skip. With noise only an
+        adjudicated answer is a label.
+        """
+        repeats = (self.given.get(self.key(item, "audit", r)) for r in range(self.first_to))
+        for party in sorted({party for told in repeats for party in told or ()}):
+            found = self.result(party, item, "audit")
+            if found is not None and found >= 0:
+                return found
+        return SKIPPED
+
     def keys(self, party: int, item: int, kind: str) -> list[Key]:
         """Questions about an item that are surely needed, answered ones included."""
         if item in self.known:

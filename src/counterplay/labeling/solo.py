@@ -133,6 +133,10 @@ class TestFirstSolo:
     --------
     >>> TestFirstSolo(spare=0).checks(189, max_error=0.05, alpha=0.05)
     62
+
+    References
+    ----------
+    "The solo protocol", see docs/theory/24-campaign.md.
     """
 
     __test__ = False  # its name looks like that of a test

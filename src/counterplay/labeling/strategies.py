@@ -23,7 +23,7 @@ from counterplay.tables.table import check_same_rows
 
 
 class CommitteeStrategy:
-    """Query strategy that asks the row on which a freshly trained committee is least sure.
+    """Query strategy that asks for the row on which a freshly trained committee is least sure.
 
     Use it in scikit-activeml's loop (``strategy.query(X, y)``, missing labels are NaN or None) or
     in modAL's (``query_strategy=strategy.as_modal()``). For several parties use ``Campaign``.
@@ -51,6 +51,10 @@ class CommitteeStrategy:
     >>> labelled = known != None
     >>> float((LogisticRegression().fit(X[labelled], y[labelled]).predict(X) == y).mean()) > 0.9
     True
+
+    References
+    ----------
+    "Adapters", see docs/theory/24-campaign.md.
     """
 
     def __init__(self, estimator: Any, n_members: int = 20, random_state: RandomState = 0) -> None:
