@@ -1,4 +1,7 @@
-"""A real PostgreSQL for tests: Debian's programs, a cluster of its own, thrown away after."""
+"""A real PostgreSQL for tests and benchmarks: a cluster of its own, thrown away after.
+
+Where it cannot be started, SkipTest says why; pytest counts that as skipped.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-
-import pytest
+from unittest import SkipTest
 
 
 class Cluster:
@@ -77,7 +79,7 @@ def program(name: str) -> str:
         homes = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
         found = str(homes[0]) if homes else None
     if found is None:
-        pytest.skip("PostgreSQL is not installed here")
+        raise SkipTest("PostgreSQL is not installed here")
     return found
 
 
@@ -89,7 +91,7 @@ def running(*, durable: bool = True) -> Iterator[Cluster]:
         try:
             pwd.getpwnam("postgres")
         except KeyError:
-            pytest.skip("PostgreSQL refuses root, and there is no user postgres")
+            raise SkipTest("PostgreSQL refuses root, and there is no user postgres") from None
     with tempfile.TemporaryDirectory(prefix="cp-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         home = Path(folder) / "cluster"

@@ -156,8 +156,8 @@ def test_what_is_not_legal_is_refused_and_appends_nothing(tmp_path: Path) -> Non
 def test_cards_do_not_tell_what_a_question_is_for(finished: Made) -> None:
     stream, _ = finished
     state = stream.state
-    names = {state.secret(q): q for q in state.campaign._questions}
-    assert len(names) == len(state.campaign._questions)
+    names = {state.secret(q): q for q in state.questions}
+    assert len(names) == len(state.questions)
     assert all(len(name) == 16 and int(name, 16) >= 0 for name in names)
     kinds = {state.campaign._questions[q].kind for q in names.values()}
     assert kinds == {"learn", "audit"}
@@ -169,19 +169,32 @@ def test_cards_do_not_tell_what_a_question_is_for(finished: Made) -> None:
     assert "learn" not in told
 
 
-def test_a_party_that_leaves_is_forgotten_and_the_chain_holds(tmp_path: Path) -> None:
-    stream, truth = fresh(tmp_path)
-    label_all(stream, truth, 70)
-    lost = lost_answers(stream.state, "clinic 1")
-    stream.add("label.party", {"party": "clinic 1", "forget": True, "lost": lost}, actor="studio")
-    label_all(stream, truth, skip="clinic 1")
-    assert stream.state.state.finished
-    gone = set(KIND.erases(stream.config, stream.events, "clinic 1"))
+def leave(stream: Stream, party: str, *, named: bool = True) -> None:
+    """A party goes and has its answers erased; older logs did not name who it was."""
+    body = {"party": party, "forget": True, "lost": lost_answers(stream.state, party)}
+    stream.add("label.party", {**body, "who": party} if named else body, actor="studio")
+    stream.add("party.withdrawn", {"party": party}, actor=party)
+
+
+def erased(stream: Stream, *parties: str) -> list[Event]:
+    """The events without what these parties wrote."""
+    gone = {seq for p in parties for seq in KIND.erases(stream.config, stream.events, p)}
     assert gone
-    stream.events = [
+    return [
         msgspec.structs.replace(e, body=None, salt=None) if e.seq in gone else e
         for e in stream.events
     ]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_party_that_leaves_is_forgotten_and_the_chain_holds(tmp_path: Path, named: bool) -> None:
+    stream, truth = fresh(tmp_path)
+    label_all(stream, truth, 70)
+    leave(stream, "clinic 1", named=named)
+    label_all(stream, truth, skip="clinic 1")
+    assert stream.state.state.finished
+    gone = set(KIND.erases(stream.config, stream.events, "clinic 1"))
+    stream.events = erased(stream, "clinic 1")
     again = stream.replayed()
     assert again.campaign.digest() == stream.state.campaign.digest()
     assert again.campaign.work() == stream.state.campaign.work()

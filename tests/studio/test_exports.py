@@ -15,9 +15,8 @@ import golden_logs
 import numpy as np
 import pytest
 import tally_kind
-from kind_driver import Stream
+from other_rules import another_rule
 from store_fixtures import new_stream
-from studio_campaigns import campaign_config, label_all
 
 from counterplay import cli
 from counterplay.core.exports import Event, EventChain, read_export, receipt, write_export
@@ -25,7 +24,6 @@ from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answ
 from counterplay.errors import CounterplayError, InvalidStateError
 from counterplay.studio import Studio, errors, exports
 from counterplay.studio.backup import restore
-from counterplay.studio.kinds import kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store, append, base
 from counterplay.studio.store import studies as study_rows
@@ -205,29 +203,6 @@ def test_the_reliable_certificate_of_a_hundred_people() -> None:
     compare_reliable(100)
 
 
-def another_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elicitations cannot ask at all; guards and campaigns choose otherwise than they did."""
-    from counterplay.labeling import joint, solo
-    from counterplay.studio.kinds.elicitation_engine import Engine
-    from counterplay.tradeoff.live_weights import BanditWeights
-
-    def asked(self: Any) -> None:
-        raise AssertionError("replay asked the question rule")
-
-    def chances(self: Any, allowed: Any) -> Any:
-        weights = allowed * np.arange(1.0, len(allowed) + 1) ** 6
-        return weights / weights.sum()
-
-    margins = solo.smallest_margins
-    monkeypatch.setattr(Engine, "question", asked)
-    monkeypatch.setattr(Engine, "_choose", asked)
-    monkeypatch.setattr(BanditWeights, "chances", chances)
-    for module in (solo, joint):
-        monkeypatch.setattr(
-            module, "smallest_margins", lambda scores, n: margins(scores, len(scores))[::-1][:n]
-        )
-
-
 @pytest.mark.claim("28.09")
 @pytest.mark.parametrize("release", sorted(p.name for p in golden_logs.FOLDER.iterdir()))
 @pytest.mark.parametrize("kind", KINDS)
@@ -242,21 +217,6 @@ def test_golden_logs_replay_to_the_stored_states(
         another_rule(monkeypatch)
     assert json.loads(json.dumps(golden_logs.facts(export))) == known
     assert verify(export).holds
-
-
-@pytest.mark.claim("28.09")
-def test_a_campaign_says_that_its_learner_asks_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its accounts need the learner, which runs again: it stops rather than go another way."""
-    config, truth = campaign_config(tmp_path, 160, max_error=0.05)
-    stream = Stream(kind_of("campaign"), config)
-    stream.add("study.opened", {})
-    label_all(stream, np.random.default_rng(0).permutation(truth), 120)  # nothing to learn
-    assert stream.replayed().answers == stream.state.answers
-    another_rule(monkeypatch)
-    with pytest.raises(InvalidStateError, match="is not what the campaign asks here"):
-        stream.replayed()
 
 
 @pytest.mark.claim("28.09")

@@ -51,7 +51,9 @@ def test_nobody_waits_for_another_without_being_told(web: Web, tmp_path: Path) -
         item, fields = quick.cards[0]
         quick.answer(fields, int(truth[item]))
     assert 'data-page="label-wait"' in quick.page.text
-    others = web.store.fold_now(study.public_id).state.campaign._open()
+    state = web.store.fold_now(study.public_id).state
+    others = [q for name in PARTIES[1:] for q in state.waiting(name)]
+    assert len(others) == 30  # of 60: how many more are meant for them would tell what they are for
     assert f"{len(others)} questions of others decide" in quick.page.text
     for clinic in clinics[1:]:
         assert clinic.look().status_code == 200

@@ -67,7 +67,7 @@ def test_four_clinics_in_four_browsers(web: Web, chromium: Any, tmp_path: Path) 
     plain = pages[1]
     with plain.expect_navigation():
         plain.get_by_role("button", name="Cannot tell").first.tap()
-    assert plain.locator("form.task").count() == 10
+    assert plain.locator("form.task").count() == 9  # the next ten come when these are answered
     # The others are quick; the first finds out by itself that its next cards are there.
     answer_all(web, study, truth, ["clinic 0"])
     first.reload()

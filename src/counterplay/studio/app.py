@@ -50,12 +50,24 @@ _STATIC = {
 def create_app(settings: Settings | None = None, *, store: Store | None = None) -> FastAPI:
     """Return the studio as an application that any ASGI server can run or mount.
 
+    Use it to run the studio inside a server of your own; ``counterplay studio`` runs one for you.
+
     Parameters
     ----------
     settings:
         Where the data are and how people reach the server.
     store:
         An open store, which stays open; one is opened and closed with the server by default.
+
+    Examples
+    --------
+    >>> from counterplay.studio import Settings, create_app
+    >>> app = create_app(Settings(data="studio"))  # doctest: +SKIP
+    >>> uvicorn.run(app)  # doctest: +SKIP
+
+    References
+    ----------
+    docs/studio.md.
     """
     chosen = settings or Settings()
 

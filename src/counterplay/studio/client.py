@@ -63,6 +63,10 @@ class GuardClient:
     >>> client = GuardClient("http://127.0.0.1:9/api/guard/x", "no token", "v1", timeout=0.2)
     >>> client.serve().model  # nobody is there: the safe model, never an exception
     'v1'
+
+    References
+    ----------
+    docs/studio.md; "The guard", see docs/theory/28-studio.md.
     """
 
     def __init__(

@@ -127,6 +127,10 @@ class Studio:
     >>> with tempfile.TemporaryDirectory() as folder, Studio(folder) as studio:
     ...     print(studio.studies().summary())
     no studies yet
+
+    References
+    ----------
+    docs/studio.md; "Setting", see docs/theory/28-studio.md.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, database: str | None = None) -> None:

@@ -57,6 +57,10 @@ class Settings:
     --------
     >>> Settings(data=Path("studio")).database_url
     'sqlite:///studio/studio.sqlite'
+
+    References
+    ----------
+    docs/studio.md.
     """
 
     data: Path = field(default_factory=lambda: Path("studio"))

@@ -14,18 +14,19 @@ from typing import Any
 
 import msgspec
 
-from counterplay.core import export_bodies as bodies
 from counterplay.core.exports import Event
 from counterplay.errors import InvalidInputError, ProtocolError
-from counterplay.labeling.campaign_questions import label_code
+from counterplay.labeling.campaign_questions import Question, label_code
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.campaign_adding import check_addition
 from counterplay.studio.kinds.campaign_config import read_config
 from counterplay.studio.kinds.campaign_fold import BATCH, CampaignFold
+from counterplay.studio.kinds.campaign_reload import differs, written_with
 
 SERVER = "studio"
-_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved", "add")
+_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved", "add",
+           "rule")  # fmt: skip
 
 
 class CampaignKind:
@@ -48,7 +49,7 @@ class CampaignKind:
 
     def apply(self, config: dict[str, Any], state: CampaignFold, event: Event) -> CampaignFold:
         """Take an event; what does not concern the campaign is passed over."""
-        if event.kind.startswith("label."):
+        if event.kind.startswith("label.") or event.kind == "party.withdrawn":
             state.take(event)
         return state
 
@@ -59,6 +60,8 @@ class CampaignKind:
             return
         if word not in _PEOPLE:
             raise Refused(f"A campaign takes no event {word[:40]!r}.")
+        if state.departed and word not in ("party", "resolved", "rule"):
+            raise Refused(stopped(state))
         if not state.begun and not (word == "imported" and "known" in event.body):
             raise Refused("The campaign has not begun.")
         try:
@@ -75,6 +78,10 @@ class CampaignKind:
         """Begin, hand out questions, and say what follows from the answers."""
         opens = event.kind == "study.opened" and not state.begun
         again = event.kind == "label.imported" and not state.begun
+        if state.departed:
+            if opens or state.departed.seq == event.seq:  # what is new cannot depart: take nothing
+                raise Refused(stopped(state))
+            return []
         if opens or again:
             line = msgspec.json.decode(state.campaign.events[0])
             del line["type"]
@@ -83,6 +90,8 @@ class CampaignKind:
             return []
         if event.kind in ("label.ask", "label.disagreed", "label.resolved", "label.result"):
             return []
+        if state.moved:
+            state.even_out()
         return [*_next(state, event)]
 
     def erases(self, config: dict[str, Any], events: Sequence[Event], party: str) -> Iterable[int]:
@@ -97,82 +106,97 @@ class CampaignKind:
 def _next(state: CampaignFold, event: Event) -> Iterable[NewEvent]:
     """What follows from an event: one thing at a time until only questions are left to hand out."""
     mark = event.hash[:24]
-    vectors = state.vectors()
-    untold = state.untold()
-    if untold:
-        key, number = untold[0]
-        vector, scope, parties, own, _ = vectors[key]
-        launched = bodies.CampaignLaunched(
-            vector=number, scope=scope, parties=parties, own=own, n=vector.n, alpha=vector.alpha,
-            items=tuple(vector.items.tolist()), labels=tuple(vector.labels.tolist()),
-        )  # fmt: skip
-        yield NewEvent("label.launch", msgspec.to_builtins(launched), f"launch:{mark}", SERVER)
+    due = state.due() if state.pending else None
+    if due is not None:
+        yield NewEvent(f"label.{due[0]}", due[1], f"{due[0]}:{mark}", SERVER)
         return
-    for key, (vector, scope, _, _, certificate) in vectors.items():
-        number = state.tests[key]
-        if certificate is not None and number not in state.certified:
-            passed = bodies.CampaignCertified(
-                vector=number, scope=scope, checked=certificate.checked, wrong=certificate.wrong,
-                known_wrong=vector.known_wrong, bound=certificate.bound,
-            )  # fmt: skip
-            yield NewEvent("label.certify", msgspec.to_builtins(passed), f"certify:{mark}", SERVER)
-            return
-    yield from _differing(state, mark)
-    yield from _handed_out(state, mark)
-    if state.state.finished and state.stated is None:
-        yield NewEvent("label.result", _result(state), f"result:{mark}", SERVER)
+    yield from _differing(state, event, mark)
+    yield from _handed_out(state, event, mark)
+    if state.pending and state.over and state.stated is None:
+        yield NewEvent("label.result", state.result(), f"result:{mark}", SERVER)
 
 
-def _handed_out(state: CampaignFold, mark: str) -> Iterable[NewEvent]:
-    """Open questions for every party, in an order that tells nothing, at most ten each."""
+def _handed_out(state: CampaignFold, event: Event, mark: str) -> Iterable[NewEvent]:
+    """Open questions for every party, in an order that tells nothing, ten at a time.
+
+    The next ten come when a party has answered these, so that an answer costs the same, and shows
+    the same, whatever it is for.
+    """
+    answer = state.answers.get(str((event.body or {}).get("id")))
+    if answer is not None and state.cards[answer.party] and not state.pending:
+        return  # the party goes on with the cards that it has
     campaign = state.campaign
-    waiting: dict[str, int] = {}
-    fresh = []
-    for question in campaign._open():
-        if question.id in campaign._shown:
-            waiting[question.party] = waiting.get(question.party, 0) + 1
-        else:
-            fresh.append(question)
-    for question in sorted(fresh, key=lambda q: (q.id not in state.again, state.secret(q.id))):
-        if waiting.get(question.party, 0) < BATCH or question.id in state.again:
-            waiting[question.party] = waiting.get(question.party, 0) + 1
+    dealt = {party: len(cards) for party, cards in state.cards.items()}
+    fresh = [q for q in campaign._open() if q.id not in campaign._shown]
+    for question in sorted(fresh, key=lambda q: (q.id not in state.again, state._name(q))):
+        again = question.id in state.again
+        if again or (not state.cards[question.party] and dealt[question.party] < BATCH):
+            dealt[question.party] += 1
             body = msgspec.to_builtins(campaign._ask_line(question))
             del body["type"]
             yield NewEvent("label.ask", body, f"ask:{mark}:{question.id}", SERVER)
 
 
-def _differing(state: CampaignFold, mark: str) -> Iterable[NewEvent]:
-    """Items on which people gave different labels, once each."""
-    told: dict[int, dict[str, int]] = {}
-    for answer in state.answers.values():
-        if answer.code >= 0:
-            told.setdefault(answer.item, {})[answer.question] = answer.code
-    for item, codes in told.items():
-        if len(set(codes.values())) > 1 and item not in state.disagreed:
+def _differing(state: CampaignFold, event: Event, mark: str) -> Iterable[NewEvent]:
+    """Items of an answer on which people gave different labels, once each."""
+    names = [name for name, *_ in (event.body or {}).get("answers", ())]
+    for name in [*names, str((event.body or {}).get("id"))]:
+        answer = state.answers.get(name)
+        if answer is None or answer.item in state.disagreed:
+            continue
+        codes = state.told.get(answer.item, {})
+        if len(set(codes.values())) > 1:
             by = [[state.answers[q].party, code] for q, code in codes.items()]
-            body = {"item": item, "answers": by}
-            yield NewEvent("label.disagreed", body, f"disagreed:{mark}:{item}", SERVER)
+            body = {"item": answer.item, "answers": by}
+            yield NewEvent("label.disagreed", body, f"disagreed:{mark}:{answer.item}", SERVER)
 
 
-def _result(state: CampaignFold) -> dict[str, Any]:
-    result = state.campaign.result()
-    place = {label: code for code, label in enumerate(state.config["classes"])}
-    stated = bodies.CampaignStated(
-        labels=tuple(place.get(label) for label in result.labels.tolist()),
-        certificates=tuple(result.certificates),
+def stopped(state: CampaignFold) -> str:
+    """Why a campaign takes nothing now, and what to do."""
+    return (
+        f"Another version of the program asked the questions of this campaign ({began(state)}); "
+        "this one would have asked others. What was said is kept; the coordinator decides how it "
+        "goes on."
     )
-    found: dict[str, Any] = msgspec.to_builtins(stated)
-    return found
+
+
+def began(state: CampaignFold) -> str:
+    """What wrote the questions of the record, where it was another version than this."""
+    return ", ".join(differs(state.start)) or f"counterplay {state.start.get('library', '')}"
+
+
+def cannot_go_on(state: CampaignFold) -> str | None:
+    """Why the rule of today cannot take over, in one sentence; None if it can."""
+    if state.departed is None:
+        return "This version asks as the log says: there is nothing to change."
+    if state.over:
+        return "This campaign is finished: nothing is left to ask."
+    if not state.committed:
+        return (
+            "This version does not give the orders of the checks that were committed to: go on "
+            f"with {began(state)}."
+        )
+    return None
 
 
 def _check_answer(state: CampaignFold, body: dict[str, Any]) -> None:
-    asked = state.campaign._find(str(body["id"]))
+    asked = _open(state, str(body["id"]))
     if body.get("party") not in (None, asked.party):
         raise Refused("That question belongs to another party.")
     if "label" in body:
         code = body["label"]
         if type(code) is not int or not 0 <= code < len(state.config["classes"]):
             raise Refused("That is none of the labels.", "label")
+
+
+def _open(state: CampaignFold, name: str) -> Question:
+    """A question that waits for an answer; finding it costs the same whatever it is for."""
+    asked = state.questions.get(name)
+    if asked is None or name not in state.cards[asked.party]:
+        if name in state.answers:
+            raise Refused(f"Question {name[:40]} was answered already.")
+        raise Refused(f"Question {name[:40]} is not open.")
+    return asked
 
 
 def _check_retract(state: CampaignFold, body: dict[str, Any]) -> None:
@@ -184,7 +208,7 @@ def _check_retract(state: CampaignFold, body: dict[str, Any]) -> None:
 
 
 def _check_expire(state: CampaignFold, body: dict[str, Any]) -> None:
-    state.campaign._find(str(body["id"]))
+    _open(state, str(body["id"]))
 
 
 def _check_withdraw(state: CampaignFold, body: dict[str, Any]) -> None:
@@ -193,15 +217,18 @@ def _check_withdraw(state: CampaignFold, body: dict[str, Any]) -> None:
         raise Refused("There is no such item.", "item")
     if not reason:
         raise Refused("Say why the item is taken out.", "reason")
-    if item in state.state.withdrawn:
+    if item in state.withdrawn:
         raise Refused("That item was taken out already.", "item")
     if any(a.item == item and a.code >= 0 for a in state.answers.values()):
         raise Refused("That item was answered and cannot be taken out: its answer is in use.")
 
 
 def _check_party(state: CampaignFold, body: dict[str, Any]) -> None:
-    number = state.campaign._party(str(body["party"]))
-    if number in state.state.gone:
+    party = str(body["party"])
+    if party not in state.config["parties"]:
+        raise Refused(f"There is no party {party[:40]!r}.")
+    keeps = any(answer.party == party for answer in state.answers.values())
+    if party in state.gone and not (body.get("forget") and keeps):
         raise Refused("That party has left already.")
 
 
@@ -220,7 +247,7 @@ def _check_imported(state: CampaignFold, body: dict[str, Any]) -> None:
                 raise Refused(f"Item {str(item)[:20]} or its label is not in this campaign.")
     seen: set[str] = set()
     for name, code, _ in body.get("answers", ()):
-        state.campaign._find(name)
+        _open(state, name)
         if name in seen:
             raise Refused(f"Question {name[:40]} is there twice.")
         seen.add(name)
@@ -235,6 +262,14 @@ def _check_resolved(state: CampaignFold, body: dict[str, Any]) -> None:
         raise Refused("Say how it was resolved.", "note")
 
 
+def _check_rule(state: CampaignFold, body: dict[str, Any]) -> None:
+    told = cannot_go_on(state)
+    if told is not None:
+        raise Refused(told)
+    if body != written_with():
+        raise Refused("That is not the version that goes on.")
+
+
 _CHECKS = {
     "tell": _check_answer,
     "skip": _check_answer,
@@ -245,11 +280,17 @@ _CHECKS = {
     "imported": _check_imported,
     "resolved": _check_resolved,
     "add": check_addition,
+    "rule": _check_rule,
 }
 
 
 def lost_answers(state: CampaignFold, party: str) -> dict[str, int]:
-    """How many answers of a party the others had used: their promise is weaker by these."""
+    """How many answers of a party the others had used: their promise is weaker by these.
+
+    Where the rule of today departs from the record, all that they may have used are counted.
+    """
+    if state.departed:
+        return _shared_answers(state, party)
     inner = state.state
     if inner.joint is None:
         return {}
@@ -260,6 +301,12 @@ def lost_answers(state: CampaignFold, party: str) -> dict[str, int]:
         if other != number and lost:
             found[inner.names[other]] = lost
     return found
+
+
+def _shared_answers(state: CampaignFold, party: str) -> dict[str, int]:
+    mine = {answer.item for answer in state.answers.values() if answer.party == party}
+    shared = {name: len(mine & set(rows)) for name, rows in state.config["parties"].items()}
+    return {name: n for name, n in shared.items() if n and name != party}
 
 
 def answer_code(state: CampaignFold, label: str) -> int | None:

@@ -1,14 +1,14 @@
 """Items that come to a campaign while it runs: a table in, one event, the same campaign at replay.
 
-The event holds the cells of the new rows and the round at whose beginning they come in; a replay
-that may not run the protocol, because answers were erased, takes the round from there.
-Source: docs/theory/24-campaign.md, "Changes on the way".
+The event holds the cells of the new rows and the round at whose beginning they come in, so that
+the campaign can be computed again from its record alone.
+Source: docs/theory/24-campaign.md, "Comings, goings, retraction".
 """
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from counterplay.labeling.campaign_log import pool_mark
-from counterplay.labeling.campaign_replay import apply_line
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.campaign_config import item_names, plain_cell, pool
 from counterplay.tables import Table
@@ -24,10 +23,20 @@ from counterplay.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from counterplay.core.exports import Event
+    from counterplay.labeling import Campaign
     from counterplay.studio.kinds.campaign_fold import CampaignFold
 
 MOST_ADDED = 10_000
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Items that came later: whose, and the round at whose beginning they come in."""
+
+    party: str
+    rows: tuple[int, ...]
+    begins: int
+    joins: bool
 
 
 def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, Any]:
@@ -42,6 +51,10 @@ def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, 
     frame:
         A table with the columns of the first one.
     """
+    from counterplay.studio.kinds.campaign import stopped
+
+    if state.departed:
+        raise Refused(stopped(state))
     page = state.config["page"]
     if page["images"] is not None:
         raise Refused("Items with pictures cannot be added here.", "file")
@@ -57,7 +70,7 @@ def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, 
     _check_names(page, cells)
     first = state.config["items"]
     rows = list(range(first, first + len(cells)))
-    table = _table(enlarged(state.config, party, cells))
+    table = added_table(enlarged(state.config, party, cells))
     mark = msgspec.to_builtins(pool_mark(table.part(np.array(rows))))
     return {"party": party, "rows": rows, "fingerprint": mark, "cells": cells,
             "joins": party not in state.state.names, "begins": begins(state)}  # fmt: skip
@@ -93,24 +106,14 @@ def begins(state: CampaignFold) -> int:
     return 0 if joint is None else int(joint.round) + 1
 
 
-def take_addition(state: CampaignFold, event: Event, *, quietly: bool) -> None:
-    """Apply ``label.add``; quietly where the protocol may not run because answers were erased."""
-    body: dict[str, Any] = event.body or {}
-    state.config = enlarged(state.config, body["party"], body["cells"])
-    table = _table(state.config)
-    if not quietly:
-        apply_line(state.campaign, state.line("add", body), table, f"event {event.seq}")
-        return
-    inner = state.state
-    if body["joins"]:
-        inner.names.append(body["party"])
+def take_addition(campaign: Campaign, added: Addition, config: dict[str, Any]) -> None:
+    """Enlarge the pool of a campaign that is computed again; ``config`` holds the new rows."""
+    inner = campaign._state
+    table = added_table(config).part(slice(0, added.rows[-1] + 1))
+    if added.joins:
+        inner.names.append(added.party)
         inner.rows.append(np.empty(0, dtype=np.int64))
-    number = inner.names.index(body["party"])
-    inner.add(table, number, np.array(body["rows"], dtype=np.int64))
-    begun = dataclasses.replace(inner.amendments[-1], round=int(body["begins"]))
-    inner.amendments[-1] = begun
-    if body["joins"]:
-        inner.joined[number] = begun.round
+    inner.add(table, inner.names.index(added.party), np.array(added.rows, dtype=np.int64))
 
 
 def enlarged(config: dict[str, Any], party: str, cells: list[list[Any]]) -> dict[str, Any]:
@@ -137,7 +140,8 @@ def read_items(content: bytes) -> pd.DataFrame:
         return read_table(path).frame
 
 
-def _table(config: dict[str, Any]) -> Table:
+def added_table(config: dict[str, Any]) -> Table:
+    """The pool with all rows that were added."""
     return Table.of(pool(config["page"]), what="items")
 
 

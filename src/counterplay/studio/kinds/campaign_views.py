@@ -13,28 +13,29 @@ from counterplay.studio.kinds.campaign_fold import CampaignFold
 
 
 def queue(state: CampaignFold, party: str) -> dict[str, Any]:
-    """Everything on a labeller's page: open cards, the count, and why there may be none."""
-    account = _account(state, party)
+    """Everything on a labeller's page: open cards, the count, and why there may be none.
+
+    All of it is read from the record, so that a page costs the same whatever its cards are for.
+    """
     cards = [
         {"question": state.secret(q.id), "item": q.item, "name": name, "rows": rows}
-        for q in state.waiting(party)
+        for q in (() if state.departed else state.waiting(party))
         for name, rows in [_shown(state, q.item)]
     ]
-    waiting = _waiting_for(state, party)
-    mine = [a for a in state.answers.values() if a.party == party]
+    answered = state.counts.get(party, 0)
     return {
         "cards": cards,
         "classes": list(enumerate(state.config["classes"])),
-        "answered": len(mine),
-        "about": max(len(mine) + len(cards), account["alone_at_least"]),
-        "others": waiting,
-        "finished": state.state.finished,
-        "left": account["state"] == "left",
-        "done": account["state"] in ("own", "joint"),
+        "answered": answered,
+        "about": max(answered + len(cards), state.alone.get(party, 0)),
+        "others": sum(len(waits) for name, waits in state.cards.items() if name != party),
+        "finished": state.over,
+        "standing": standing(state, party),
         "image": state.config["page"]["image"] is not None,
-        "can_undo": bool(mine),
+        "can_undo": answered > 0 and not state.departed,
         "begun": state.begun,
         "problem": state.problem,
+        "departed": state.departed is not None,
     }
 
 
@@ -55,6 +56,9 @@ def own_answers(state: CampaignFold, party: str) -> list[dict[str, Any]]:
 def ledger(state: CampaignFold, party: str | None, *, estimate: bool = False) -> dict[str, Any]:
     """The account of every party; a party sees her own row and the sum of all.
 
+    A party is told of questions that were handed out: how many more are meant for her would tell
+    what they are for.
+
     Parameters
     ----------
     state:
@@ -64,47 +68,72 @@ def ledger(state: CampaignFold, party: str | None, *, estimate: bool = False) ->
     estimate:
         Whether to estimate the saving in the end, which takes seconds.
     """
-    report = state.campaign.work(estimate=estimate)
-    rows: list[dict[str, Any]] = [
-        {
-            "party": p.party, "asked": p.asked, "alone_at_least": p.alone_at_least,
-            "saved_at_least": p.saved_at_least, "free": p.free, "retracted": p.retracted,
-            "finished_by": p.finished_by, "expected_saving": p.expected_saving,
-        }
-        for p in report.parties
-    ]  # fmt: skip
+    rows = accounts(state, handed_out=party is not None, estimate=estimate)
     open_names = party is None or state.config["page"]["names_open"]
-    names = ("asked", "alone_at_least", "saved_at_least", "free", "retracted")
+    names = ("asked", "alone_at_least", "saved_at_least", "retracted")
     return {
         "rows": rows if open_names else [row for row in rows if row["party"] == party],
-        "total": {name: sum(row[name] for row in rows) for name in names},
+        "total": {name: sum(row[name] for row in rows) for name in names}
+        | {"free": None if state.departed else sum(row["free"] or 0 for row in rows)},
         "parties": len(rows),
         "certificates": certificates(state),
         "nobody_more": all(r["asked"] <= r["alone_at_least"] + r["retracted"] for r in rows),
-        "solo": report.solo,
+        "solo": state.solo,
         "known": len(state.known),
         "widest": max([1, *(max(r["asked"], r["alone_at_least"]) for r in rows)]),
+        "departed": state.departed is not None,
+        "changes": state.changes,
     }
 
 
+def accounts(
+    state: CampaignFold, *, handed_out: bool = False, estimate: bool = False
+) -> list[dict[str, Any]]:
+    """The account of every party, from the area's report; from the record where that departs."""
+    if state.departed:
+        return [state.account(party) for party in state.config["parties"]]
+    rows = []
+    for p in state.campaign.work(estimate=estimate).parties:
+        row = {
+            "party": p.party, "asked": p.asked, "alone_at_least": p.alone_at_least,
+            "saved_at_least": p.saved_at_least, "free": p.free, "retracted": p.retracted,
+            "finished_by": standing(state, p.party), "expected_saving": p.expected_saving,
+        }  # fmt: skip
+        if p.party in state.done:
+            row = state.done[p.party]
+        elif handed_out:
+            later = row["asked"] - state.account(p.party)["asked"]
+            row |= {"asked": row["asked"] - later, "saved_at_least": row["saved_at_least"] + later}
+        rows.append(row)
+    return rows
+
+
+def standing(state: CampaignFold, party: str) -> str:
+    """How a party stands: "open", "left", with its "own" or a "joint" certificate, or "all" asked.
+
+    A party whose every question was asked need not have a certificate: skipped checks prove
+    nothing.
+    """
+    found = state.standing(party)
+    if state.departed or found != "open" or state.state.joint is None:
+        return found
+    shadow = state.state.joint.shadows.get(state.state.names.index(party))
+    return "open" if shadow is None or shadow.live else "all"
+
+
 def certificates(state: CampaignFold) -> list[dict[str, Any]]:
-    """What can be signed now."""
-    if state.state.joint is None:
-        return []
-    found = []
-    for _, scope, _, _, certificate in state.vectors().values():
-        if certificate is not None:
-            found.append(
-                {"scope": scope, "bound": certificate.bound, "checked": certificate.checked,
-                 "wrong": certificate.wrong, "confidence": certificate.confidence}
-            )  # fmt: skip
-    return found
+    """What can be signed now, as it was stated."""
+    confidence = state.config["confidence"]
+    return [
+        {"scope": c.scope, "bound": c.bound, "checked": c.checked, "wrong": c.wrong,
+         "confidence": confidence}
+        for c in state.certified.values()
+    ]  # fmt: skip
 
 
 def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, Any]:
     """Progress, open questions with their age, disagreements, and what went wrong."""
     moment = now or datetime.now(UTC)
-    status = state.campaign.status() if not state.problem else None
     names = item_names(state.config["page"])
     open_questions = []
     for party in state.config["parties"]:
@@ -114,62 +143,56 @@ def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, A
             age = moment - datetime.fromisoformat(oldest)
             open_questions.append({"party": party, "open": len(asked), "since": oldest,
                                    "hours": age.total_seconds() / 3600})  # fmt: skip
-    answered: dict[str, int] = dict.fromkeys(state.config["parties"], 0)
-    for answer in state.answers.values():
-        answered[answer.party] += 1
     return {
         "ledger": ledger(state, None),
         "open": open_questions,
-        "answered": answered,
+        "answered": {party: state.counts.get(party, 0) for party in state.config["parties"]},
         "days": _days(state),
-        "states": status.state if status else {},
-        "finished": state.state.finished,
+        "finished": state.over,
         "disagreements": [
             {"item": item, "name": names[item], "note": note, "answers": _said(state, item)}
             for item, note in state.disagreed.items()
         ],
         "withdrawn": [
-            {"name": names[item], "reason": why} for item, why in state.state.withdrawn.items()
+            {"name": names[item], "reason": why} for item, why in state.withdrawn.items()
         ],
         "problem": state.problem,
         "items": len(names),
         "begun": state.begun,
         "imported": len(state.imported),
+        **_other_rule(state),
     }
+
+
+def _other_rule(state: CampaignFold) -> dict[str, Any]:
+    """What a coordinator must know where the rule of today departs from the record."""
+    from counterplay.studio.kinds.campaign import began, cannot_go_on
+
+    if state.departed is None:
+        return {"departed": None}
+    return {
+        "departed": {
+            "seq": state.departed.seq, "then": began(state), "finished": state.over,
+            "cannot": None if state.over else cannot_go_on(state),
+        }
+    }  # fmt: skip
 
 
 def numbers(state: CampaignFold, party: str | None) -> dict[str, str]:
     """The numbers that change while a page is open, as texts by name."""
-    report = state.campaign.work()
+    rows = accounts(state, handed_out=party is not None)
     told = {}
-    for i, p in enumerate(report.parties):
-        if party is None or p.party == party:
+    for i, row in enumerate(rows):
+        if party is None or row["party"] == party:
             key = str(i) if party is None else "own"
-            told[f"asked-{key}"] = str(p.asked)
-            told[f"alone-{key}"] = str(p.alone_at_least)
-            told[f"saved-{key}"] = str(p.saved_at_least)
-    total = sum(p.asked for p in report.parties)
-    told["asked-all"] = str(total)
-    told["alone-all"] = str(sum(p.alone_at_least for p in report.parties))
-    told["saved-all"] = str(sum(p.saved_at_least for p in report.parties))
+            told[f"asked-{key}"] = str(row["asked"])
+            told[f"alone-{key}"] = str(row["alone_at_least"])
+            told[f"saved-{key}"] = str(row["saved_at_least"])
+    told["asked-all"] = str(sum(row["asked"] for row in rows))
+    told["alone-all"] = str(sum(row["alone_at_least"] for row in rows))
+    told["saved-all"] = str(sum(row["saved_at_least"] for row in rows))
     told["answered-all"] = str(len(state.answers))
     return told
-
-
-def _account(state: CampaignFold, party: str) -> dict[str, Any]:
-    inner = state.state
-    number = inner.names.index(party)
-    shadow = None if inner.joint is None else inner.joint.shadows.get(number)
-    if number in inner.gone:
-        return {"state": "left", "alone_at_least": 0}
-    if shadow is None:
-        return {"state": "open", "alone_at_least": 0}
-    return {"state": shadow.finished_by, "alone_at_least": shadow.alone_at_least}
-
-
-def _waiting_for(state: CampaignFold, party: str) -> int:
-    """How many questions of others decide what comes next."""
-    return sum(q.party != party for q in state.campaign._open())
 
 
 def _shown(state: CampaignFold, item: int) -> tuple[str, list[tuple[str, str]]]:

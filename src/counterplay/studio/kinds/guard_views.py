@@ -76,6 +76,7 @@ def state_of(state: GuardFold) -> dict[str, Any]:
         "missing": missing,
         "delay": state.engine._guard.delay if state.live else 0,
         "void": state.void,
+        "other_rule": state.other_rule,
         "switches": [
             {"round": t, "model": names[j], "mode": mode} for t, j, mode in state.switches[-50:]
         ],
@@ -105,6 +106,8 @@ def promise(state: GuardFold) -> str:
     """Which guarantee holds, as the page states it."""
     if state.void:
         return "void"
+    if state.other_rule is not None:
+        return "other"
     if not state.live:
         return "full"
     return "delayed" if state.engine._guard.delay else "live"

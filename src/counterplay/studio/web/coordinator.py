@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from counterplay.studio.kinds.campaign_fold import CampaignFold
     from counterplay.studio.store import Folded
-    from counterplay.studio.store.base import StudyRow
+    from counterplay.studio.store.base import PartyRow, StudyRow
 
 router = APIRouter()
 LARGEST_FILE = 20 * 2**20
@@ -100,12 +100,17 @@ async def change(request: Request) -> Response:
     key = f"admin:{fields.get('key', '')[:64]}"
     try:
         kind, body = await house.store.view(stream, lambda f: _change(f.state, act, fields))
-        await house.store.append(stream, NewEvent(kind, body, key, who.name), expected=None)
+        leaving = None
         if body.get("forget"):
-            await house.store.run(_erase, house, study, body["party"], who.name)
+            leaving = await house.store.run(_row, house, study, body["party"])
+            body |= {} if leaving is None else {"who": leaving.public_id}
+        await house.store.append(stream, NewEvent(kind, body, key, who.name), expected=None)
+        if leaving is not None:
+            row = leaving
+            await house.store.run(lambda: house.store.withdraw_party(row, actor=who.name))
     except InvalidInputError as error:
         return await show(request, study, wrong=str(error))
-    await note(request, who, kind, study.public_id, **body)
+    await note(request, who, kind, study.public_id, **{k: v for k, v in body.items() if k != "who"})
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
@@ -130,10 +135,10 @@ async def add(request: Request) -> Response:
     return pages.go(request, f"/admin/studies/{study.public_id}?added={n}")
 
 
-def _erase(house: House, study: StudyRow, label: str, actor: str) -> None:
-    for party in house.store.parties(study):
-        if party.label == label and party.erased_at is None:
-            house.store.withdraw_party(party, actor=actor)
+def _row(house: House, study: StudyRow, label: str) -> PartyRow | None:
+    """The party that wrote under a name, if it ever had a link."""
+    rows = house.store.parties(study)
+    return next((p for p in rows if p.label == label and p.erased_at is None), None)
 
 
 async def links(request: Request) -> Response:
@@ -169,18 +174,16 @@ async def labels_csv(request: Request) -> Response:
     who, study = await _study(request, change=False)
 
     def look(folded: Folded) -> str:
-        from counterplay.studio.kinds.campaign_config import item_names
+        from counterplay.studio.kinds.campaign_labels import labels
 
-        state: CampaignFold = folded.state
-        frame = state.campaign.result().to_frame()
         out = io.StringIO()
         writer = csv.writer(out)
         writer.writerow(["item", "label", "score", "source", "answers", "disputed"])
-        for name, row in zip(item_names(state.config["page"]), frame.itertuples(index=False)):
-            score = "" if row.score != row.score else f"{row.score:.6g}"
-            label = row.label if isinstance(row.label, str) else ""
-            writer.writerow([safe_cell(name), safe_cell(label), score, row.source, row.answers,
-                             str(bool(row.disputed)).lower()])  # fmt: skip
+        for row in labels(folded.state):
+            score = "" if row["score"] != row["score"] else f"{row['score']:.6g}"
+            label = row["label"] if isinstance(row["label"], str) else ""
+            writer.writerow([safe_cell(row["item"]), safe_cell(label), score, row["source"],
+                             row["answers"], str(bool(row["disputed"])).lower()])  # fmt: skip
         return out.getvalue()
 
     return await _file(request, who, study, look, "labels.csv", "text/csv; charset=utf-8")
@@ -200,7 +203,7 @@ def label_studio(state: CampaignFold) -> list[dict[str, Any]]:
     """Open questions as Label Studio tasks; questions go by names that tell nothing."""
     page = state.config["page"]
     tasks = []
-    for party in state.config["parties"]:
+    for party in state.config["parties"] if state.departed is None else ():
         for question in state.waiting(party):
             row = dict(zip(page["columns"], page["rows"][question.item]))
             name = state.secret(question.id)
@@ -228,6 +231,7 @@ async def read_upload(request: Request) -> tuple[dict[str, str], str, bytes]:
 def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str, dict[str, Any]]:
     from counterplay.studio.kinds.campaign import lost_answers
     from counterplay.studio.kinds.campaign_config import item_names
+    from counterplay.studio.kinds.campaign_reload import written_with
 
     names = {name: i for i, name in enumerate(item_names(state.config["page"]))}
     if act == "withdraw":
@@ -243,6 +247,8 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
         forget = fields.get("forget") == "yes"
         lost = lost_answers(state, party) if forget and party in state.config["parties"] else {}
         return "label.party", {"party": party, "forget": forget, "lost": lost}
+    if act == "rule":
+        return "label.rule", written_with()
     raise Refused("That is not possible here.")
 
 
@@ -257,13 +263,14 @@ def _known(state: CampaignFold, text: str) -> dict[str, Any]:
 
 def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
     from counterplay.labeling.campaign_files import read_answers
-    from counterplay.studio.kinds.campaign import answer_code
+    from counterplay.studio.kinds.campaign import answer_code, stopped
 
+    if state.departed:
+        raise Refused(stopped(state))
     found, problems = [], []
     given = read_answers(text)
-    names = {state.secret(question): question for question in state.campaign._questions}
     for told in given:
-        name = names.get(told.question)
+        name = state.find(told.question)
         try:
             if name is None:
                 raise InvalidInputError(f"there is no question {told.question[:40]!r}")

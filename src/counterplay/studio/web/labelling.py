@@ -102,7 +102,8 @@ async def show_answers(request: Request) -> Response:
         from counterplay.studio.kinds.campaign_views import own_answers
 
         found = own_answers(folded.state, who.party.label)
-        return {"answers": found, "classes": list(enumerate(folded.state.config["classes"]))}
+        return {"answers": found, "classes": list(enumerate(folded.state.config["classes"])),
+                "departed": folded.state.departed is not None}  # fmt: skip
 
     values = await house.store.view(who.stream, look)
     return pages.page(
@@ -169,7 +170,7 @@ async def withdraw(request: Request) -> Response:
     from counterplay.studio.kinds.campaign import SERVER, lost_answers
 
     lost = await house.store.view(who.stream, lambda f: lost_answers(f.state, who.party.label))
-    body = {"party": who.party.label, "forget": True, "lost": lost}
+    body = {"party": who.party.label, "forget": True, "lost": lost, "who": who.party.public_id}
     left = NewEvent("label.party", body, f"left:{who.party.public_id}", SERVER)
     await house.store.append(who.stream, left, expected=None)
     await house.store.run(house.store.withdraw_party, who.party)
