@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from counterplay.auditing.findings import RowValues
-from counterplay.auditing.gates import Evidence, at_level, exit_code, judge, parse_gate
+from counterplay.auditing.gates import (
+    Evidence,
+    at_level,
+    check_gate,
+    exit_code,
+    judge,
+    parse_gate,
+)
 from counterplay.auditing.quantity import Quantity
 from counterplay.errors import InvalidInputError
 
@@ -147,3 +154,10 @@ def test_places_are_read_whatever_their_order() -> None:
     gate = parse_gate("a at rule='honest cut', budget = 1 >= .5")
     assert dict(gate.place) == {"rule": "honest cut", "budget": "1"}
     assert gate.number == 0.5
+
+
+def test_a_name_that_is_nearly_known_is_told_before_the_run() -> None:
+    with pytest.raises(InvalidInputError, match="nearest: gamed_money"):
+        check_gate("gamed_mony at budget=1 <= 900")
+    for text in ("gamed_money <= 900", "honest_accuracy_without_twins >= 0.5", "theirs <= 1"):
+        assert check_gate(text) == parse_gate(text)

@@ -167,3 +167,10 @@ def test_real_days_are_not_codes() -> None:
     days = np.arange(-9, 60).repeat(5)
     frame = pd.DataFrame({"days": days, "y": np.arange(len(days)) % 2})
     assert guess_table(frame).codes == {}
+
+
+def test_a_table_without_an_outcome_asks_for_it(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"income": [1.0], "city": ["Bonn"]})
+    text = config_text(frame, guess_table(frame))
+    assert "#! must be set by you: the outcome that people want" in text
+    assert "values are ," not in text

@@ -52,6 +52,8 @@ def test_loglog_slope() -> None:
     assert exact.high - exact.low < 1e-9
     noisy = stats.loglog_slope(x, x**2 * np.exp([0.1, -0.1, 0.05, 0, -0.05]))
     assert 2.0 in noisy
+    level = stats.loglog_slope([1, 2, 3], [5, 5, 5])
+    assert (level.estimate, level.low, level.high) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,7 @@ def test_loglog_slope() -> None:
         lambda: stats.loglog_slope([1, 2], [1, 2]),
         lambda: stats.loglog_slope([1, 2, 3], [1, 2, 0]),
         lambda: stats.loglog_slope([1, 2, 3], [1, 2]),
+        lambda: stats.loglog_slope([2, 2, 2], [1, 2, 3]),
     ],
 )
 def test_bad_input(call: object) -> None:

@@ -153,3 +153,68 @@ def test_own_choices_help_on_recorded_train_tickets() -> None:
     score = train.fit_population(random_state=0, iterations=800).score(test, reveal=8)
     assert score.gain_interval[0] > 0
     assert abs(score.log_loss - 0.57) < 0.06
+
+
+def _panel(people: int = 12, tasks: int = 3) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"p{i}", t, a, x, y, a == "a")
+        for i in range(people) for t in range(tasks) for a, (x, y) in zip("ab", rng.random((2, 2)))
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["who", "task", "item", "price", "time", "taken"])
+
+
+def _read(frame: pd.DataFrame, *attributes: str) -> ChoicePanel:
+    return ChoicePanel(frame, person="who", task="task", alternative="item", chosen="taken",
+                       attributes=attributes or ("price", "time"))  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["who", "task", "item"])
+def test_a_row_without_its_person_task_or_alternative_is_named(column: str) -> None:
+    frame = _panel()
+    frame[column] = frame[column].astype(object)
+    frame.loc[4, column] = None
+    with pytest.raises(InvalidInputError, match=f"row 4 has nothing in '{column}'"):
+        _read(frame)
+
+
+def test_an_alternative_that_is_offered_twice_is_named() -> None:
+    frame = _panel()
+    again = pd.concat([frame, frame.iloc[[3]]], ignore_index=True)  # not the chosen one
+    with pytest.raises(InvalidInputError, match="task 1 of person p0 offers 'b' twice"):
+        _read(again)
+    with pytest.raises(InvalidInputError, match="'price' is named twice"):
+        _read(frame, "price", "price")
+    with pytest.raises(InvalidInputError, match="'taken' is named twice"):
+        _read(frame, "price", "taken")
+
+
+def test_one_choice_each_says_nothing_about_differences() -> None:
+    with pytest.warns(AssumptionWarning, match="one choice per person"):
+        found = _read(_panel(40, 1)).fit_population(random_state=0)
+    assert found.to_frame()[["uncertainty", "spread", "share_positive"]].isna().all(axis=None)
+    told = found.summary()
+    assert "+-" not in told
+    assert "want more" not in told
+    assert told.endswith("one choice per person: how people differ is not known")
+
+
+def test_choices_that_one_taste_explains_have_a_direction_only() -> None:
+    frame = _panel(20, 4)
+    frame["taken"] = frame["price"] == frame.groupby(["who", "task"])["price"].transform("min")
+    found = _read(frame).fit_population(random_state=0, iterations=200)
+    assert found.mean["price"] < 0
+    assert "one taste explains every choice" in found.summary()
+    frame["taken"] = frame["item"] == "a"
+    assert "one taste explains" not in _read(frame).fit_population(0, iterations=200).summary()
+
+
+def test_choices_of_other_people_are_not_used_silently() -> None:
+    panel = _read(_panel())
+    found = panel.fit_population(random_state=0, iterations=200)
+    strangers = _read(_panel().assign(who=lambda f: f["who"].str[1:].astype(int)))
+    with pytest.raises(InvalidInputError, match="nobody of after= is in the panel: there 0, here"):
+        found.predict_choice(panel, after=strangers)
+    score = found.score(_read(_panel(1, 6)), reveal=2)
+    assert np.isnan(score.gain_interval).all()
+    assert "(one person: no interval)" in score.summary()

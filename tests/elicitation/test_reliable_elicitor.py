@@ -25,6 +25,7 @@ from counterplay.elicitation import (
 from counterplay.elicitation.forecast import Forecast
 from counterplay.elicitation.lab import bet_factor
 from counterplay.errors import InvalidInputError, InvalidStateError, ProtocolError
+from counterplay.verify import verify
 
 TABLE = np.random.default_rng(1).random((30, 2))
 
@@ -436,3 +437,17 @@ def test_flipped_bytes_give_a_valid_session_or_one_sentence() -> None:
         except InvalidStateError:
             continue
         assert len(twin.events) == 1
+
+
+def test_settings_of_numpy_types_are_stored_as_numbers() -> None:
+    items = np.random.default_rng(0).random((30, 3))
+    elicitor = ReliableElicitor(
+        items, show=np.int64(3), max_questions=np.int32(20), check_every=np.int64(4),  # type: ignore[arg-type]
+        errors=AtMost([np.float64(0.1), 0.2]), confidence=np.float32(0.9), random_state=0,  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert elicitor.errors.rates == (0.1, 0.2)
+    elicitor.ask()
+    elicitor.tell(np.int64(1))
+    again = ReliableElicitor.from_json(elicitor.to_json(), items)
+    assert again.to_json() == elicitor.to_json()
+    assert verify(elicitor.export().encode()).holds

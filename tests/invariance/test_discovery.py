@@ -83,7 +83,7 @@ def test_texts_sequences_sets_and_your_own() -> None:
     assert table.loc["mine", "verdict"] == "violated"
     assert own.best is None
     assert own.plot().get_xlabel()
-    assert "adjusted" in own.summary()
+    assert "adjusted for their number (violated: p_adjusted <= 0.025)" in own.summary()
 
 
 def test_a_candidate_that_does_nothing_is_said() -> None:

@@ -189,19 +189,41 @@ def test_numbers_as_labels() -> None:
     assert 1.5 < bad.eta[0] < 2.5  # (2 (x0 - x1))^2 / 2 over the variance of x0 - x1 is 2
 
 
+def test_sentences_about_numbers_speak_of_squared_changes() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    either = groups.column_permutations(2)
+    for y, verdict in ((X[:, 0], "violated"), (X.sum(axis=1), "no violation seen")):
+        check = check_symmetry(X, y, either, random_state=0)
+        assert (check.verdict, check.about_numbers) == (verdict, True)
+        told = check.summary().split("\nTransformed rows")[0]
+        assert "half the mean squared change of y" in told
+        assert "times its variance" in told
+        for wrong in ("change label", "%, at most", "violation rate", "calibrated", "total var"):
+            assert wrong not in told
+        assert "squared change" in check.plot().get_title()
+    assert not check_symmetry(X, X[:, 0] > 0, either, random_state=0).about_numbers
+
+
 def test_sentences_for_questions_without_an_answer() -> None:
     X, y = DIGITS
     with pytest.raises(InvalidInputError, match="changes none of your rows"):
         check_symmetry(X, y, None)
     with pytest.raises(InvalidInputError, match="y has one class only; every transformation"):
         check_symmetry(X, np.zeros(len(X), int), UPSIDE_DOWN)
-    few = check_symmetry(X[:40], y[:40], UPSIDE_DOWN, random_state=0)
+    both = np.array([np.arange(64), np.arange(64).reshape(8, 8).T.reshape(-1)])
+    few = check_symmetry(X, y, CoordinatePermutationGroup(both), random_state=0)
     assert few.verdict == "not testable"
     assert (
         f"Only {few.n_tuples} of your rows have a transformed version that looks like your data; "
         "the labels cannot confirm or refute this symmetry."
     ) in few.summary()
     assert (few.p_value, few.eta_low, few.eta_high) == (1.0, 0.0, 1.0)
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    short = check_symmetry(points, points[:, 0] > 0, swap(2, 0, 1), random_state=0)
+    assert (short.verdict, short.testable_share > 0.9) == ("not testable", True)
+    assert f"only {short.n_tuples} disjoint comparisons" in short.summary()
+    assert "Only" not in short.summary()
     with pytest.raises(InvalidInputError, match="Use method='neighbours'"):
         check_symmetry(X, y, UPSIDE_DOWN, method="residual")
     with pytest.raises(ShapeError, match="quarter turns need square images, got shape"):

@@ -269,3 +269,72 @@ def test_pictures_show_the_gaps(sellers):
     assert fit.plot().get_ylabel() == "revenue per round"
     assert "ours" in fit.plot_value().get_ylabel()
     assert "<img" in fit._repr_html_()
+
+
+def test_an_arm_of_one_agent_is_left_out() -> None:
+    rng = np.random.default_rng(0)
+    arm = np.repeat(["a", "b", "c"], 60)
+    log = pd.DataFrame({"arm": arm, "sales": rng.gamma(2.0, 50.0, 180), "who": np.arange(180) % 12})
+    log.loc[log["arm"] == "b", "who"] = 99
+    fit = fit_game(log, offer="arm", outcome="sales", terms="arms", agent="who")
+    assert fit.aside == (("b", 60),)
+    assert "b: 60 rows are too few for limits, too alike, or all of one agent" in fit.summary()
+    assert (fit.response()["upper"] > fit.response()["lower"]).all()
+
+
+def test_arms_of_two_values_that_are_not_0_need_rows_that_differ() -> None:
+    log = pd.DataFrame({"arm": np.repeat(["a", "b", "c"], 40), "sales": 3.0})
+    log.loc[[3, 9, 12, 20, 31, 42, 50, 55, 60, 71], "sales"] = 5.0  # none in c
+    fit = fit_game(log, offer="arm", outcome="sales", terms="arms")
+    assert fit.aside == (("c", 40),)
+
+
+def test_a_high_level_is_not_printed_as_certainty() -> None:
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({"share": np.repeat([0.1, 0.3], 60), "sales": rng.gamma(2.0, 50.0, 120)})
+    told = fit_game(log, offer="share", outcome="sales", level=0.999).summary()
+    assert "with about 99.9 %" in told
+    assert "100" not in told.splitlines()[0].split("with about")[-1]
+
+
+def _timed(times: list[str]) -> pd.DataFrame:
+    """Outcomes that rise with time; the offers alternate."""
+    n = len(times)
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"share": np.where(np.arange(n) % 2, 0.1, 0.3), "sales": np.arange(n) + rng.random(n),
+         "at": times}
+    )  # fmt: skip
+
+
+def _drift(log: pd.DataFrame) -> float:
+    checks = fit_game(log, offer="share", outcome="sales", time="at").checks()
+    return float(checks.set_index("check").loc["drift", "statistic"])
+
+
+def test_texts_are_times_in_the_order_of_time() -> None:
+    days = pd.date_range("2023-11-20", periods=80, freq="D")
+    expected = _drift(_timed(list(range(80))))  # type: ignore[arg-type]
+    assert expected > 0.9
+    assert _drift(_timed(days.strftime("%Y-%m-%d").tolist())) == expected
+    assert _drift(_timed([f"w{i:03}" for i in range(80)])) == expected
+    hours = pd.date_range("2024-01-01", periods=80, freq="h", tz="UTC")
+    zones = ["Asia/Tokyo", "UTC", "America/New_York"]
+    mixed = [at.tz_convert(zones[i % 3]).isoformat() for i, at in enumerate(hours)]
+    assert _drift(_timed(mixed)) == expected
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d %b %Y", "%A"])
+def test_texts_that_sort_otherwise_than_time_are_refused(form: str) -> None:
+    days = pd.date_range("2023-11-20", periods=80, freq="D")
+    with pytest.raises(InvalidInputError, match="give times as numbers, dates, or texts like"):
+        _drift(_timed(days.strftime(form).tolist()))
+
+
+def test_counters_of_different_length_and_half_of_the_zones_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="at of row 9 is 'week 10'"):
+        _drift(_timed([f"week {i + 1}" for i in range(80)]))
+    hours = pd.date_range("2024-01-01", periods=80, freq="h")
+    some = [at.isoformat() + ("Z" if i else "") for i, at in enumerate(hours)]
+    with pytest.raises(InvalidInputError, match="a time zone in some rows and none in others"):
+        _drift(_timed(some))

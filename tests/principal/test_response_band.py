@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.principal.lab import random_offer_market, response_band
 from counterplay.principal.offer_groups import group_rows
 
@@ -162,3 +163,23 @@ def test_one_row_that_dominates_is_found():
     m = np.ones(60) + 0.01 * np.arange(60)
     m[3] = 500.0
     assert group_rows(np.repeat([0.1, 0.2], 30), m).dominated.tolist() == [0]
+
+
+@pytest.mark.parametrize("column", ["agent", "stratum"])
+def test_offers_that_nobody_took_have_no_zero_width_limits(column: str) -> None:
+    """With agents or strata the limits rest on the variance, which all zeros do not have."""
+    rng = np.random.default_rng(0)
+    power = np.repeat([0.05, 0.1, 0.2, 0.3], 150)
+    taken = np.zeros(600)
+    taken[[310, 350, 400, 440, *range(460, 600, 12)]] = 1.0
+    codes = {column: rng.integers(0, 20 if column == "agent" else 4, 600)}
+    band = response_band(power, taken, **codes)  # type: ignore[arg-type]
+    assert (band.upper([0.05, 0.1]) > 0.005).all()
+    assert (band.upper([0.05, 0.1, 0.2, 0.3]) > band.lower([0.05, 0.1, 0.2, 0.3])).all()
+
+
+def test_one_agent_shows_nothing_about_how_agents_differ() -> None:
+    rng = np.random.default_rng(0)
+    power, outcome = np.repeat([0.1, 0.2], 50), rng.gamma(2.0, 50.0, 100)
+    with pytest.raises(InvalidInputError, match="all rows are of one agent"):
+        response_band(power, outcome, agent=np.zeros(100, dtype=np.int64))

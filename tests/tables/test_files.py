@@ -121,3 +121,10 @@ def test_a_cell_that_is_too_large_is_said(tmp_path: Path) -> None:
     path.write_text("a,b\n1," + "x" * 200_000 + "\n")
     with pytest.raises(InvalidInputError, match=r"large\.csv line 2"):
         read_table(path)
+
+
+def test_an_index_without_a_name_says_how_to_write_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"a": [1, 2]}).to_csv(path)
+    with pytest.raises(InvalidInputError, match=r"column 1 has no name .*index=False"):
+        read_table(path)

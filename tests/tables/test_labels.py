@@ -114,3 +114,10 @@ def test_one_odd_label_does_not_change_the_others() -> None:
 def test_what_is_no_list_of_labels_cannot_be_cast(y: object) -> None:
     with pytest.raises(InvalidInputError, match="one label per row"):
         cast_labels(y)
+
+
+def test_labels_of_arrow() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    assert Labels.of(pyarrow.array([0, 1, 1])).codes.tolist() == [0, 1, 1]
+    words = pyarrow.chunked_array([["no"], ["yes", "no"]])
+    assert Labels.of(words).values.tolist() == ["no", "yes", "no"]

@@ -57,6 +57,16 @@ MIXED = make_pipeline(
         (make_pipeline(FunctionTransformer(np.log1p), GaussianNB()), np.abs(X)),
         (make_pipeline(TfidfVectorizer(), MultinomialNB()), TEXTS),
         (MIXED, FRAME),
+        (
+            make_pipeline(
+                make_column_transformer(
+                    (OneHotEncoder(), make_column_selector(dtype_include=[object, "category"])),
+                    remainder="passthrough",
+                ),
+                GaussianNB(),
+            ),
+            FRAME.astype({"g": object}),
+        ),
     ],
 )
 def test_supported_models_come_back(model, rows) -> None:

@@ -142,3 +142,17 @@ def test_a_model_without_data_is_not_given_shares() -> None:
         fitted.positive()
     assert "%" not in str(caught.value)
     assert fitted.positive("yes") == "yes"
+
+
+def test_the_spelling_of_lightgbm_is_that_of_the_user() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 2)), columns=["income k", "age"])
+    y = (frame["income k"] > 0).astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(frame, y)
+    fitted = FittedModel.of(model)
+    turned = fitted.table(frame[["age", "income k"]])
+    assert turned.names == ("income k", "age")
+    assert fitted.predict(turned).tolist() == model.predict(frame).tolist()
+    with pytest.raises(InvalidInputError, match="no column 'income_k'"):
+        fitted.table(frame.rename(columns={"income k": "wage"}))

@@ -88,3 +88,14 @@ def test_the_restarting_bet_runs_long_and_notices_a_change() -> None:
     raised = [evidence.observe(0, 0.5) for _ in range(60)]
     assert ["change", "rate exceeded"] in raised
     assert 0.1 < evidence.lowest_mean(0) < 0.5
+
+
+@pytest.mark.parametrize("harm", [0.0, 0.1, 1.0])
+def test_a_history_that_never_varied_promises_nothing(harm: float) -> None:
+    """Where harm is rare, a history of zeros is common, and every future exceeds "rate 0"."""
+    with pytest.raises(InvalidInputError, match="what never varied tells nothing about bursts"):
+        HarmBudget.calibrate(np.full(100, harm), 1000)
+    with pytest.raises(InvalidInputError, match="what never varied"):
+        HarmBudget.calibrate(np.full((100, 3), harm), 1000, rate=0.2)
+    some = np.column_stack([np.full(100, harm), np.random.default_rng(0).random(100) * 0.2])
+    assert HarmBudget.calibrate(some, 1000, random_state=0).burst > 0

@@ -334,3 +334,16 @@ def test_models_are_called_with_the_columns_they_were_fitted_on() -> None:
     with pytest.raises(InvalidInputError, match="no column 'income'"):
         live.predict(frame.rename(columns={"income": "incom"}).drop(columns="incom"))
     assert live.rounds == 1
+
+
+def test_losses_with_labels_are_matched_by_them() -> None:
+    names = ["a", "b", "c"]
+    losses = pd.Series([0.1, 0.2, 0.3], index=names)
+    harm = pd.Series([1.0, 0.0, 0.0], index=names)
+    made = [ChampionChallenger(n_models=3, budget=HarmBudget(0.1, 5.0), horizon=100,
+                               random_state=0) for _ in range(2)]  # fmt: skip
+    made[0].step(losses, harm)
+    made[1].step(losses, harm[["c", "a", "b"]])
+    assert made[0].to_json() == made[1].to_json()
+    with pytest.raises(InvalidInputError, match="are about different models"):
+        made[0].step(losses, harm.rename({"c": "d"}))

@@ -371,3 +371,14 @@ def test_regret_of_learners_that_take_turns() -> None:
         twin = ChampionChallenger.from_json(live.to_json())
         assert twin.report().regret_bound == live.report().regret_bound
     assert np.mean(found) <= bound
+
+
+def test_a_take_down_with_a_reason_that_is_no_text_changes_nothing() -> None:
+    live = ChampionChallenger(n_models=3, horizon=50, budget=HarmBudget(0.1, 5.0),
+                              feedback="live", random_state=0)  # fmt: skip
+    live.act()
+    before = live.to_json()
+    with pytest.raises(InvalidInputError, match="reason must be text, got 5"):
+        live.take_down(1, 5)  # type: ignore[arg-type]
+    assert live.to_json() == before
+    assert live.allowed == (0, 1, 2)

@@ -16,7 +16,7 @@ import counterplay
 from counterplay.auditing.actions import ranked
 from counterplay.auditing.config import Config
 from counterplay.auditing.findings import Action, SectionResult
-from counterplay.auditing.gates import Evidence, judge, parse_gate
+from counterplay.auditing.gates import Evidence, check_gate, judge
 from counterplay.auditing.hardened import named_files
 from counterplay.auditing.inputs import Inputs, read_inputs
 from counterplay.auditing.plan import NO_TIME, run_plan
@@ -106,6 +106,10 @@ def audit(
     ... )
     >>> found.honest.accuracy.value == model.score(frame[200:], y[200:])
     True
+
+    References
+    ----------
+    docs/audit.md; "Setting", see docs/theory/27-audit.md.
     """
     settings = with_data(Config.of(config), label=label, positive=positive)
     settings = with_run(settings, seed=random_state, time=time_budget)
@@ -146,7 +150,7 @@ def run_audit(
         The command that makes the page again.
     """
     for text in inputs.config.gates.require:
-        parse_gate(text)  # a mistake is told before the long computation
+        check_gate(text)  # a mistake is told before the long computation
     start = time.monotonic()
     run = run_plan(
         inputs.context,

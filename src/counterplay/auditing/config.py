@@ -181,6 +181,10 @@ class Config(Record, frozen=True):
         ...
     counterplay.errors.InvalidInputError: config: [costs] false_acept is not a setting
     (nearest: false_accept).
+
+    References
+    ----------
+    docs/audit.md; "The config", see docs/theory/27-audit.md.
     """
 
     version: Literal[1] = 1

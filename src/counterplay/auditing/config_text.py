@@ -96,6 +96,8 @@ def _data(guesses: Guesses) -> list[str]:
 def _positive(guesses: Guesses, positive: Guess | None) -> str:
     if positive is not None:
         return _line(f"positive = {quoted(positive.value)}", f"#? {positive.reason}")
+    if not guesses.values:
+        return _line('positive = "?"', "#! must be set by you: the outcome that people want")
     told = " and ".join(f"{value} ({count:,} rows)" for value, count in guesses.values[:4])
     if len(guesses.values) > 2:
         more = ", ..." if len(guesses.values) > 4 else ""

@@ -63,6 +63,8 @@ class Context:
         Workers; no number depends on it.
     notes
         What earlier sections found and later ones need.
+    fits
+        Models that were fitted already, for sections that need the same ones.
 
     Examples
     --------
@@ -75,6 +77,10 @@ class Context:
     ... )
     >>> context.accepted.tolist()
     [False, False, True, True]
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
     """
 
     table: Table

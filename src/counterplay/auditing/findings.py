@@ -49,6 +49,10 @@ class Finding(Record, frozen=True):
     >>> cost = Quantity(value=910, low=793, high=1023, unit="euro", basis="measured")
     >>> Finding(name="cost", sentence="It costs 910.", severity="high", quantity=cost).quantity.low
     793
+
+    References
+    ----------
+    "Numbers and their basis", see docs/theory/27-audit.md.
     """
 
     name: Text
@@ -104,6 +108,10 @@ class Action(Record, frozen=True):
     >>> gain = Quantity(value=13, low=-8, high=35, unit="euro", basis="measured")
     >>> Action(name="harden", title="Raise the cut", how="by hand", gain=gain).advised
     False
+
+    References
+    ----------
+    "Order of credit", see docs/theory/27-audit.md.
     """
 
     name: Text
@@ -158,6 +166,10 @@ class Grid(Record, frozen=True):
     >>> grid = Grid(title="Blocks", columns=(Column(name="blocks", number=True),), rows=((11,),))
     >>> grid_frame(grid)["blocks"].item()
     11
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
     """
 
     title: Text
@@ -228,6 +240,10 @@ class Figure:
     >>> chart = Chart(x_label="effort", y_label="euro", series=(line,))
     >>> Figure(title="Money", alt="It rises.", chart=chart).chart.series[0].y[-1]
     1354.0
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
     """
 
     title: str
@@ -238,12 +254,16 @@ class Figure:
 
 
 class Missing(Record, frozen=True):
-    """What a section needs and does not have: a sentence, and the key that cures it.
+    """What a section needs and does not have: a sentence, and the setting to add.
 
     Examples
     --------
     >>> Missing(sentence="Say what one person can spend.", key="[effort] budgets").key
     '[effort] budgets'
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
     """
 
     sentence: Text
@@ -321,6 +341,10 @@ class SectionResult:
     >>> found = SectionResult(name="twins", title="Twins", quantities={"twice": twice})
     >>> str(found.quantities["twice"])
     '403'
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
     """
 
     name: str

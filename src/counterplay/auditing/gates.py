@@ -75,6 +75,10 @@ class Gate(Record, frozen=True):
     >>> gate = Gate(text="gamed_money <= 900", verdict="undecided", reason="[801, 950] holds 900")
     >>> exit_code([gate])
     4
+
+    References
+    ----------
+    "Gates", see docs/theory/27-audit.md.
     """
 
     text: Text
@@ -139,6 +143,33 @@ def parse_gate(text: str) -> Requirement:
     name, place, op, right = match.groups()
     number, plain, last = _sum(right, text)
     return Requirement(text, name, _place(place, text), op, number, plain, last)
+
+
+def check_gate(text: str) -> Requirement:
+    """Read a requirement before anything is computed; a name that is nearly known is a mistake.
+
+    Names of sections from elsewhere are known only after the run.
+
+    Examples
+    --------
+    >>> check_gate("gamed_mony <= 900")
+    Traceback (most recent call last):
+    ...
+    counterplay.errors.InvalidInputError: Gate 'gamed_mony <= 900': there is no quantity \
+'gamed_mony' (nearest: gamed_money).
+    """
+    gate = parse_gate(text)
+    if gate.name not in SECTION_OF:
+        near = difflib.get_close_matches(gate.name, SECTION_OF, n=1, cutoff=0.9)
+        if near:
+            raise _unknown(gate, f"nearest: {near[0]}")
+    return gate
+
+
+def _unknown(gate: Requirement, hint: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Gate {shown(gate.text, 80)}: there is no quantity {shown(gate.name, 40)} ({hint})."
+    )
 
 
 def judge(
@@ -292,9 +323,7 @@ def _absent(gate: Requirement, key: str, evidence: Evidence) -> Gate:
     if gate.name not in names and gate.name not in SECTION_OF:
         near = difflib.get_close_matches(gate.name, [*names, *SECTION_OF], n=1, cutoff=0.4)
         hint = f"nearest: {near[0]}" if near else f"known: {', '.join(sorted(names))[:120]}"
-        raise InvalidInputError(
-            f"Gate {shown(gate.text, 80)}: there is no quantity {shown(gate.name, 40)} ({hint})."
-        )
+        raise _unknown(gate, hint)
     places = [k.partition(" at ")[2] for k in evidence.quantities if k.startswith(f"{gate.name} ")]
     if not places and gate.name not in names:
         return Gate(

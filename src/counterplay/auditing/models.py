@@ -27,7 +27,7 @@ from counterplay.core.validation import BoolArray, FloatArray
 from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.tables.cells import nearest, shown
 from counterplay.tables.model_files import LARGEST_MODEL, foreign_types, read_model
-from counterplay.tables.models import FittedModel, model_names
+from counterplay.tables.models import FittedModel, model_names, spelt
 
 ModelKind = Literal["estimator", "onnx", "function", "default"]
 PICKLES = (".pkl", ".pickle", ".joblib")
@@ -251,6 +251,7 @@ def _columns(
     """Return the model that knows its columns, their names, and whether it takes raw texts."""
     names = model_names(model)
     if names is not None:
+        names = spelt(model, names, list(map(str, frame.columns)))
         check_columns(frame, names)
         return model, names, False
     from counterplay.auditing.wrappers import named, takes_raw_texts

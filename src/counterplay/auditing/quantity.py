@@ -57,6 +57,10 @@ class Quantity(Record, frozen=True):
     '0.750 [0.722, 0.777]'
     >>> str(Quantity.certain(12, unit="rows", n=400))
     '12'
+
+    References
+    ----------
+    "Numbers and their basis", see docs/theory/27-audit.md.
     """
 
     value: float

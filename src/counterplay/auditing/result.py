@@ -46,6 +46,10 @@ class Audit(Report):
     Examples
     --------
     See `audit`.
+
+    References
+    ----------
+    docs/audit.md; "Setting", see docs/theory/27-audit.md.
     """
 
     record: AuditRecord

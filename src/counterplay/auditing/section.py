@@ -113,6 +113,10 @@ class Stage:
     ... )
     >>> stage.seconds(Pilot(predict=0.01), 500)
     5.0
+
+    References
+    ----------
+    "The time plan", see docs/theory/27-audit.md.
     """
 
     name: str
@@ -130,7 +134,22 @@ class Stage:
 
 @runtime_checkable
 class Section(Protocol):
-    """One question of the audit."""
+    """One question of the audit.
+
+    Write one to add a question of your own to the audit: register the class under the entry point
+    ``counterplay.audit_sections``.
+
+    Examples
+    --------
+    >>> from counterplay.auditing.sections.honest import HonestSection
+    >>> section = HonestSection()
+    >>> isinstance(section, Section), section.name
+    (True, 'honest')
+
+    References
+    ----------
+    "Sections", see docs/theory/27-audit.md.
+    """
 
     @property
     def name(self) -> str:

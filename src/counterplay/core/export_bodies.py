@@ -227,6 +227,10 @@ class CampaignConfig(Record, frozen=True):
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     known: Annotated[tuple[tuple[Count, Count], ...], Many]
     withdrawn: Annotated[tuple[Count, ...], Many]
+    names: Annotated[tuple[Word, ...], Meta(max_length=10_000)] = ()
+    """The parties in the order of their numbers; without it they are numbered as they stand."""
+    free: Literal["own", "any"] | None = None
+    """Whose answers about shared items count for a party; None where it is not told."""
     page: dict[str, Any] | None = None
     """What people see of the items, and what the learner is made of; nothing rests on it here."""
 

@@ -55,3 +55,16 @@ def panels(
 def axes_or_new(ax: Axes | None, *, width: float = 6.0, height: float = 4.0) -> Axes:
     """Return ``ax``, or the axes of a new figure: the first line of every ``plot(ax=None)``."""
     return ax if ax is not None else panels(1, width=width, height=height)[1][0]
+
+
+def label_of(name: str, longest: int = 18) -> str:
+    """Return a name that fits beside a line and means nothing to the drawing program.
+
+    Examples
+    --------
+    >>> label_of("_cost in $"), label_of("x" * 30, longest=8)
+    ('cost in \\\\$', 'xxxxxxx…')
+    """
+    text = name if len(name) <= longest else name[: longest - 1] + "…"
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    return printable.replace("$", r"\$").lstrip("_") or "?"

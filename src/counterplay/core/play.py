@@ -128,6 +128,10 @@ def play(
     >>> instance = instances.threshold_line(8)
     >>> play(StrategicHalving(instance.hypotheses), instance.adversary()).mistakes
     3
+
+    References
+    ----------
+    docs/extending.md, "The grammar".
     """
     check_players(learner, game)
     game.check(learner)

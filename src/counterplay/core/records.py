@@ -212,8 +212,15 @@ def to_record(raw: Any, kind: type[R], *, what: str, where: str = "") -> R:
 
 
 def write_record(record: Record) -> str:
-    """Return the canonical JSON text of a record."""
-    return canonical(msgspec.to_builtins(record)).decode()
+    """Return the canonical JSON text of a record; NumPy's numbers and texts become Python's."""
+    return canonical(msgspec.to_builtins(record, enc_hook=plain_scalar)).decode()
+
+
+def plain_scalar(value: Any) -> Any:
+    """What a NumPy scalar holds, for msgspec, which knows Python's kinds only."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InvalidInputError(f"{value!r:.100} cannot be stored")
 
 
 def canonical(value: Any) -> bytes:

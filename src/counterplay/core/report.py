@@ -108,3 +108,35 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     return str(value)
+
+
+def at_most(share: float) -> str:
+    """A bound from above in per cent: three digits, rounded up, so that what is printed holds.
+
+    Examples
+    --------
+    >>> at_most(28 / 569), at_most(0.07), at_most(1e-16)
+    ('4.93 %', '7 %', '0 %')
+    """
+    return f"{_rounded(100.0 * share, 3, up=True):.3g} %"
+
+
+def at_least(share: float) -> str:
+    """A confidence or another bound from below in per cent: four digits, rounded down.
+
+    Examples
+    --------
+    >>> at_least(0.95), at_least(0.99999)
+    ('95 %', '99.99 %')
+    """
+    return f"{_rounded(100.0 * share, 4, up=False):.4g} %"
+
+
+def _rounded(value: float, digits: int, *, up: bool) -> float:
+    """Round to significant digits in one direction; what is left of a computation is no digit."""
+    if not math.isfinite(value) or abs(value) < 1e-10:
+        return value if not math.isfinite(value) else 0.0
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
+    slack = 1e-11 * abs(value) * scale
+    whole = math.ceil(value * scale - slack) if up else math.floor(value * scale + slack)
+    return whole / scale

@@ -113,6 +113,9 @@ def loglog_slope(x: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Interv
         raise InvalidInputError("x and y must have the same length, at least 3")
     if (a <= 0).any() or (b <= 0).any():
         raise InvalidInputError("a log-log slope needs positive values")
+    if np.ptp(a) == 0:
+        raise InvalidInputError("a log-log slope needs two different values of x")
     fit = scipy.stats.linregress(np.log(a), np.log(b))
-    half = float(scipy.stats.t.ppf(0.5 + confidence / 2, a.size - 2) * fit.stderr)
+    error = 0.0 if np.ptp(b) == 0 else float(fit.stderr)  # a level line has no residuals
+    half = float(scipy.stats.t.ppf(0.5 + confidence / 2, a.size - 2)) * error
     return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half, confidence)

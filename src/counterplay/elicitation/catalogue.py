@@ -80,6 +80,10 @@ class Catalogue:
     >>> cars = pd.DataFrame({"km": [300, 600, 450], "price": [20e3, 50e3, 30e3]})
     >>> Catalogue(cars, benefits=["km"], costs=["price"]).values.round(2).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.5, 0.67]]
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
 
     def __init__(

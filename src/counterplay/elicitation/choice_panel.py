@@ -16,7 +16,7 @@ from counterplay.core.seeds import RandomState
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.errors import AssumptionWarning, InvalidInputError, UnknownNameError
 from counterplay.tables import Table
-from counterplay.tables.cells import shown
+from counterplay.tables.cells import first_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,10 @@ class ChoicePanel:
     ...                     attributes=["price", "time"])
     >>> panel.n_people, panel.n_choices, panel.sizes
     (1, 2, (2, 2))
+
+    References
+    ----------
+    "Recorded choices", see docs/theory/26-people.md.
     """
 
     def __init__(
@@ -78,7 +82,20 @@ class ChoicePanel:
         for column in (person, task, alternative, chosen, *attributes):
             if column not in names:
                 raise UnknownNameError.among("column", str(column)[:60], [n[:60] for n in names])
+        told = [*attributes, chosen]
+        twice = next((name for name in told if told.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidInputError(
+                f"column {shown(twice, 40)} is named twice among attributes and chosen"
+            )
         columns = {name: table.column(names.index(name)) for name in names}
+        for name in (person, task, alternative):
+            row = first_missing(columns[name])
+            if row is not None:
+                raise InvalidInputError(
+                    f"row {table.index[row]!s:.40} has nothing in {shown(name, 40)}; fill it in or "
+                    "drop the task"
+                )
         self.person, self.task, self.alternative = person, task, alternative
         self.attributes = tuple(attributes)
         self.index = pd.MultiIndex.from_arrays(
@@ -254,6 +271,13 @@ class ChoicePanel:
                 n = int(picked[at])
                 whose = f"task {tasks[row]!s:.40} of person {people[row]!s:.40}"
                 raise InvalidInputError(f"{whose} {told.format(n=n)}")
+        again = pd.MultiIndex.from_arrays([self.set_of, self.index.get_level_values(2)])
+        if (twice := again.duplicated()).any():
+            row = int(twice.argmax())
+            raise InvalidInputError(
+                f"task {tasks[row]!s:.40} of person {people[row]!s:.40} offers "
+                f"{shown(self.index[row][2], 40)} twice"
+            )
 
 
 def _numbers(column: pd.Series, name: str, rows: Any) -> FloatArray:

@@ -21,6 +21,7 @@ from counterplay.core.validation import BoolArray, FloatArray, IntArray, check_i
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.elicitation.choice_panel import ChoicePanel, ranks_within
 from counterplay.errors import InvalidInputError
+from counterplay.tables.cells import shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +63,8 @@ class Population(Report):
     acceptance: float
     n_people: int
     n_choices: int
+    explained: bool = False
+    """Whether one taste explains every choice: then only its direction is known."""
 
     @property
     def mean(self) -> pd.Series:
@@ -73,7 +76,10 @@ class Population(Report):
 
     @property
     def spread(self) -> pd.Series:
-        """Standard deviation of tastes over people, per unit of each attribute."""
+        """Standard deviation of tastes over people, per unit of each attribute.
+
+        0 where nobody chose twice: all are taken to be alike, for nothing tells how they differ.
+        """
         import pandas as pd
 
         variance = np.mean([np.diag(omega) for _, omega in self.draws], axis=0)
@@ -81,28 +87,39 @@ class Population(Report):
 
     @property
     def uncertainty(self) -> pd.Series:
-        """Posterior standard deviation of the mean taste."""
+        """Posterior standard deviation of the mean taste; NaN where only one draw was made."""
         import pandas as pd
 
         found = np.std([b for b, _ in self.draws], axis=0) / self.scale
+        found = np.where(len(self.draws) > 1, found, np.nan)
         return pd.Series(found, index=list(self.attributes), name="uncertainty")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per attribute."""
+        """Return one row per attribute; NaN where the choices tell nothing."""
         import pandas as pd
 
         people = self._people(_PEOPLE, np.random.default_rng(0))
         frame = pd.concat([self.mean, self.uncertainty, self.spread], axis=1)
         frame["share_positive"] = (people > 0).mean(axis=0)
+        frame.loc[frame["spread"] == 0, ["spread", "share_positive"]] = np.nan  # not known
         return frame.rename_axis("attribute")
 
     def summary(self) -> str:
         """Return mean tastes and how much people differ."""
         lines = [f"tastes of {self.n_people} people from {self.n_choices} choices, per unit:"]
         for name, row in self.to_frame().iterrows():
+            sure = "" if np.isnan(row["uncertainty"]) else f" (+- {row['uncertainty']:.2g})"
+            told = f"{name}: {row['mean']:.4g} on average{sure}"
+            if not np.isnan(row["spread"]):
+                told += f", {row['spread']:.4g} between people"
+                told += f"; {100 * row['share_positive']:.0f} % want more"
+            lines.append(told)
+        if (self.spread == 0).all():
+            lines.append("one choice per person: how people differ is not known")
+        if self.explained:
             lines.append(
-                f"{name}: {row['mean']:.4g} on average (+- {row['uncertainty']:.2g}), "
-                f"{row['spread']:.4g} between people; {100 * row['share_positive']:.0f} % want more"
+                "one taste explains every choice: its direction is known, its strength is not; "
+                "the numbers above have no meaning beyond their signs"
             )
         return "\n".join(lines)
 
@@ -239,6 +256,11 @@ class Population(Report):
         if after is not None:
             values, there, picked = self._padded(after)
             known = {who: i for i, who in enumerate(panel.people)}
+            if not any(person in known for person in after.people):
+                raise InvalidInputError(
+                    f"nobody of after= is in the panel: there {shown(after.people[0], 40)}, here "
+                    f"{shown(panel.people[0], 40)}"
+                )
             for c in range(len(values)):
                 at = known.get(after.people[after.who[c]])
                 if at is not None:
@@ -295,11 +317,14 @@ class PanelScore(Report):
     def summary(self) -> str:
         """Return both scores and the gain with its interval."""
         low, high = self.gain_interval
+        sure = f"[{low:.3f}, {high:.3f}] (95 % over people)"
+        if self.n_people == 1:
+            sure = "(one person: no interval)"
         return (
             f"{self.n_choices} choices of {self.n_people} new people, after {self.reveal} of their "
             f"own: log loss {self.log_loss:.3f}, {100 * self.accuracy:.1f} % right; one taste for "
             f"all: {self.pooled_log_loss:.3f}, {100 * self.pooled_accuracy:.1f} % right; gain "
-            f"{self.gain:.3f} [{low:.3f}, {high:.3f}] (95 % over people)"
+            f"{self.gain:.3f} {sure}"
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -317,10 +342,15 @@ class PanelScore(Report):
 def paired_gain(
     before: FloatArray, after: FloatArray, who: IntArray, rng: np.random.Generator
 ) -> tuple[float, tuple[float, float]]:
-    """Return the mean difference and its 95 % interval by a bootstrap over people."""
+    """Return the mean difference and its 95 % interval by a bootstrap over people.
+
+    One person has no interval: NaN.
+    """
     sums = np.bincount(who, before - after)
     counts = np.bincount(who).astype(float)
     sums, counts = sums[counts > 0], counts[counts > 0]
+    if len(sums) < 2:
+        return float(sums.sum() / counts.sum()), (float("nan"), float("nan"))
     drawn = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=2000)
     means = (drawn @ sums) / (drawn @ counts)
     low, high = np.quantile(means, [0.025, 0.975])
@@ -346,9 +376,12 @@ def fit_population(
         acceptance = 1.0
     else:
         draws, acceptance = _gibbs(values, there, picked, panel.who, pooled, rng, total, keep)
+    worth = np.where(there, values @ pooled, -np.inf)
+    surely = _softmax(worth, there)[np.arange(len(picked)), picked].min() > 0.999
     return Population(
-        panel.attributes, scale, draws, pooled, acceptance, panel.n_people, panel.n_choices
-    )
+        panel.attributes, scale, draws, pooled, acceptance, panel.n_people, panel.n_choices,
+        bool(surely),
+    )  # fmt: skip
 
 
 def pooled_logit(

@@ -35,6 +35,10 @@ class Answer(StrEnum):
     --------
     >>> Answer.parse("second").swapped() is Answer.FIRST
     True
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
 
     FIRST = "first"

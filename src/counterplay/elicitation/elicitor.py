@@ -232,6 +232,17 @@ def elicit_many(
     The oracle is called for at most ``k + k d(2k-d-1)`` directions plus one per user (plus the
     coefficients of the certificate, once per basis).
 
+    Use it for a group of people who choose from the same source: planning is shared.
+
+    Parameters
+    ----------
+    source:
+        A catalogue, a decision process, an oracle, or bases from an earlier call.
+    users:
+        The people: objects that answer comparisons.
+    params:
+        Further parameters of :class:`PreferenceElicitor`.
+
     Examples
     --------
     >>> from counterplay.elicitation import LinearPreferenceUser, instances
@@ -240,6 +251,10 @@ def elicit_many(
     >>> results, bases = elicit_many(instances.random_mdp(0), users)
     >>> len(results), bases.oracle.n_calls
     (4, 104)
+
+    References
+    ----------
+    "Preference, precision, refinement", Proposition 8.A, see docs/theory/08-elicitation.md.
     """
     kind = params.get("basis", "barycentric")
     representation = params.get("representation", "values")

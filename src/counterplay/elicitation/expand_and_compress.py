@@ -66,6 +66,10 @@ def expand_and_compress(
     >>> explained = expand_and_compress(mdp, policy)
     >>> len(explained), bool(np.allclose(explained.value, policy_value(mdp, policy), rtol=1e-12))
     (4, True)
+
+    References
+    ----------
+    "Expand and compress (Algorithm 8.2)", Theorem 8.3, see docs/theory/08-elicitation.md.
     """
     if isinstance(policy, PolicyMixture):
         parts = [expand_and_compress(mdp, part, method=method) for part in policy.policies]

@@ -82,6 +82,10 @@ class MultiObjectiveMDP:
     value_error:
         Largest error of any policy's value in any objective when ``P`` was estimated from
         samples (see :meth:`from_gymnasium`); zero for a known process.
+    scales:
+        What each objective was divided by; filled in by ``rescale``.
+    cost_objectives:
+        Objectives that were costs; filled in by ``costs``.
 
     Examples
     --------
@@ -372,12 +376,21 @@ def add_do_nothing(mdp: MultiObjectiveMDP) -> MultiObjectiveMDP:
     The mixture with this action is the measuring scale of every elicitation procedure. A process
     that has such an action already is returned as it is.
 
+    Parameters
+    ----------
+    mdp:
+        The decision process.
+
     Examples
     --------
     >>> import numpy as np
     >>> mdp = MultiObjectiveMDP(np.ones((1, 1, 1)), [[[1.0]]], H=3)
     >>> mdp.do_nothing is None, add_do_nothing(mdp).do_nothing
     (True, 1)
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
     if mdp.do_nothing is not None:
         return mdp

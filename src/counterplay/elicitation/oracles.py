@@ -214,6 +214,10 @@ class CallableOracle:
     >>> oracle = CallableOracle(planner, k=2, scale=1.0)
     >>> oracle.argmax([[0.2, 0.9], [-1.0, -1.0]])[0]
     [1, None]
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
 
     zero_item = None

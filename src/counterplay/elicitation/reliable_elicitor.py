@@ -54,7 +54,7 @@ _CELLS, _MANY_CELLS = 40_000, 200_000
 
 @checked
 class ReliableElicitor(Session):
-    """Find the item a person wants although the person errs, with a certificate that says so.
+    """Find the item a person wants although some answers are wrong, with a certificate.
 
     Use it for people. The certificate holds with the stated confidence if at most the stated share
     of the answers given are wrong, whatever the pattern of errors and whatever the prior. It costs

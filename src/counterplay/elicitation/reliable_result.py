@@ -13,7 +13,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
-from counterplay.core.report import Report
+from counterplay.core.report import Report, at_least, at_most
 from counterplay.core.stats import clopper_pearson
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.choice_log import ChoiceAnswer
@@ -127,18 +127,20 @@ class ReliableResult(Report):
             lines.append("no certificate; see the notes")
         else:
             lines.append(
-                f"with {100 * self.confidence:.4g} % confidence at most "
-                f"{100 * self.regret_certificate:.3g} % {self.regret_kind}, {self.condition} "
+                f"with {at_least(self.confidence)} confidence at most "
+                f"{at_most(self.regret_certificate)} {self.regret_kind}, {self.condition} "
                 "(any pattern of errors, any taste)"
             )
         lines.append(
-            f"{100 * self.credible_regret:.3g} % with posterior probability "
-            f"{100 * self.confidence:.4g} %, if the prior and the model of errors are right"
+            f"{at_most(self.credible_regret)} with posterior probability "
+            f"{at_least(self.confidence)}, if the prior and the model of errors are right"
         )
         if self.if_every_answer_is_right is not None:
-            lines.append(f"{100 * self.if_every_answer_is_right:.3g} % if every answer is right")
+            lines.append(f"{at_most(self.if_every_answer_is_right)} if every answer is right")
         else:
-            lines.append("not every answer can be right, or it was not computed")
+            ranged = self.regret_kind.endswith("worst")
+            why = "not computed where signs are unknown" if ranged else "no preference explains all"
+            lines.append(f"if every answer is right: {why}")
         if tested.n:
             lines.append(
                 f"asked again: {tested.n}, answered differently: {tested.disagreements}; share of "

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, axes_or_new, figure_style
-from counterplay.core.report import Report
+from counterplay.core.report import Report, at_most
 from counterplay.core.validation import FloatArray
 from counterplay.elicitation.comparisons import LoggedAnswer
 from counterplay.elicitation.estimators import PreferenceEstimate
@@ -100,7 +100,7 @@ class ElicitationResult(Report):
         """Return the recommendation in a few lines of plain words."""
         lines = [
             f"recommended after {self.n_queries} questions: {self.label}",
-            f"certificate: at most {100 * self.regret_certificate:.3g} % below the best possible "
+            f"certificate: at most {at_most(self.regret_certificate)} below the best possible "
             f"{self._condition()}",
         ]
         if self.weights is not None:

@@ -79,6 +79,10 @@ def answered_by(session: Session, user: User) -> Any:
     >>> session = PolytopeElicitor([[1.0, 0.0], [0.7, 0.7], [0.0, 1.0]], random_state=0)
     >>> answered_by(session, LinearPreferenceUser([1.0, 1.0], eps=0.01)).index
     1
+
+    References
+    ----------
+    "Sessions", see docs/theory/08-elicitation.md.
     """
     if getattr(session, "max_queries", 0) is None and getattr(user, "eps", 1.0) == 0:
         raise InvalidInputError(

@@ -46,6 +46,10 @@ class AtMost:
     (0.1,)
     >>> AtMost((0.1, 0.2)).rates
     (0.1, 0.2)
+
+    References
+    ----------
+    Theorem 26.1, see docs/theory/26-people.md.
     """
 
     rate: float | tuple[float, ...] = 0.1
@@ -53,6 +57,8 @@ class AtMost:
     running: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.rate, list):
+            object.__setattr__(self, "rate", tuple(self.rate))
         check_real(self.jnd, "jnd", low=0.0, high=1.0)
         if not self.rates:
             raise InvalidInputError("errors needs at least one rate, such as AtMost(0.1)")
@@ -68,7 +74,7 @@ class AtMost:
     @property
     def rates(self) -> tuple[float, ...]:
         """The bounds to try, one after the other."""
-        return self.rate if isinstance(self.rate, tuple) else (self.rate,)
+        return tuple(map(float, self.rate if isinstance(self.rate, tuple) else (self.rate,)))
 
     def told(self, number: int = 0) -> str:
         """Return the condition in words, for the bound in use."""
@@ -79,7 +85,7 @@ class AtMost:
 @checked
 @dataclass(frozen=True)
 class Unknown:
-    """Nothing is stated about wrong answers, but how they come about: the answer model.
+    """The rate of wrong answers is not known: it is learned, under a model of answers.
 
     With an unknown lapse the person ticks another option at random, otherwise the choice is a
     logit with an unknown temperature; both are learnt from the answers. It is a model: use it when
@@ -89,6 +95,10 @@ class Unknown:
     --------
     >>> Unknown().told()
     'if answers follow the model (lapse at most 0.25, temperature at most 0.08)'
+
+    References
+    ----------
+    "Unknown noise", see docs/theory/26-people.md.
     """
 
     def told(self, number: int = 0) -> str:

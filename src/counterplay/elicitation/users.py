@@ -47,6 +47,10 @@ class LinearPreferenceUser:
     ('same', 'same')
     >>> user.compare([0.0, 0.0], [0.6, 0.4]).value
     'second'
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
 
     def __init__(self, w: ArrayLike, eps: float) -> None:
@@ -125,6 +129,10 @@ class NoisyUser(LinearPreferenceUser):
     >>> user = NoisyUser([1.0, 0.5], 0.01, flip_prob=0.3, random_state=0)
     >>> sum(user.compare([1.0, 0.0], [0.0, 0.0]).value == "first" for _ in range(1000))
     723
+
+    References
+    ----------
+    "Setting", see docs/theory/08-elicitation.md.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def symmetry_advisor(
     progress: bool = False,
     random_state: RandomState = None,
 ) -> SymmetryAdvice:
-    """What should I do with this symmetry, and give me the model.
+    """Advise what to do with a symmetry, and return the fitted model.
 
     Parameters
     ----------
@@ -123,6 +123,10 @@ def symmetry_advisor(
     ...     LogisticRegression(), X, y, groups.sequence_reversal(4), check=False, random_state=0)
     >>> advice.verdict
     'do not augment'
+
+    References
+    ----------
+    "The race and the corrected error", see docs/theory/22-symmetry.md.
     """
     share = _share(future)
     names = check_candidates(candidates)

@@ -192,6 +192,6 @@ def check_candidates(candidates: Any) -> tuple[str, ...]:
         return CANDIDATES
     if isinstance(candidates, str) or not all(name in CANDIDATES for name in candidates):
         raise InvalidInputError(
-            f'candidates must be "all" or a list of some of: {", ".join(CANDIDATES)}'
+            f'candidates must be "all" or a list of some of: {", ".join(map(repr, CANDIDATES))}'
         )
     return tuple(name for name in CANDIDATES if name in {"plain", *candidates})

@@ -81,6 +81,12 @@ def approximate(check: SymmetryCheck | None, future: Any, floor: float | None) -
     """A warning where the labels violate the symmetry; empty where they do not, or it is usual."""
     if check is None or check.eta_low <= 0 or future == "transformed":
         return ""
+    if check.about_numbers:
+        return (
+            " Your symmetry is approximate: half the mean squared change of y on the testable rows "
+            f"is at least {check.eta_low:.2f} times its variance. Augmentation would plant wrong "
+            "values."
+        )
     text = (
         f" Your symmetry is approximate: at least {check.eta_low:.0%} of the testable rows change "
         "label"

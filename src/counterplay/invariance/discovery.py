@@ -114,8 +114,10 @@ class SymmetrySearch(Report):
 
     def summary(self) -> str:
         """The table, the merged group, what was left out, and the assumption."""
+        level = next((f" (violated: p_adjusted <= {c.alpha / 2:g})" for _, c in self.checks), "")
         lines = [
-            f"{len(self.checks)} candidate symmetries; verdicts are adjusted for their number.",
+            f"Candidate symmetries: {len(self.checks)}; verdicts are adjusted for their number"
+            f"{level}.",
             self.to_frame().to_string(index=False, float_format=lambda v: f"{v:.3g}"),
             f"Largest symmetry that holds: {self.best or 'none'}.",
         ]
@@ -140,7 +142,10 @@ class SymmetrySearch(Report):
                     shown.add(check.verdict)
             axes.set_yticks(np.arange(len(self.checks)), [name for name, _ in self.checks])
             axes.invert_yaxis()
-            axes.set(xlim=(0, 1), xlabel="violation rate (grey bars: testable share of rows)")
+            numbers = any(check.about_numbers for _, check in self.checks)
+            what = "squared change / 2 variance" if numbers else "violation rate"
+            most = max([1.0, *(c.eta_high for _, c in self.checks)])
+            axes.set(xlim=(0, most), xlabel=f"{what} (grey bars: testable share of rows)")
             if shown:
                 axes.legend(fontsize=8)
         return axes
@@ -200,6 +205,10 @@ def find_symmetries(
     >>> found = find_symmetries(X[:900], y[:900], kind="image", shape=(8, 8), random_state=0)
     >>> found.to_frame().set_index("name").loc[["quarter turns", "transpose"], "verdict"].tolist()
     ['violated', 'not testable']
+
+    References
+    ----------
+    "Search with error control", Proposition 22.F, see docs/theory/22-symmetry.md.
     """
     check_choice(kind, "kind", [k for k in KINDS if k != "auto"])
     level, accepted = fraction(alpha, "alpha"), fraction(eta0, "eta0")

@@ -37,10 +37,11 @@ class ErmInvClassifier(OrbitClassifier):
     group:
         A group, a function of the number of features that returns one, or None.
     augment:
-        Fit the base on all transformed copies instead of the natural sample ("DA+INV"), with
-        ``weighting`` as in :class:`AugmentedClassifier`.
+        Fit the base on all transformed copies instead of the natural sample ("DA+INV").
     on_conflict:
         "raise" if training points of one orbit have different labels, or "majority".
+    weighting:
+        For ``augment=True``: weights of the copies, as in :class:`AugmentedClassifier`.
     n_images:
         For ``augment=True`` with groups too large to list: number of random copies.
     random_state:
@@ -180,6 +181,10 @@ class AugmentedClassifier(OrbitClassifier, AugmentingPredictor):
     >>> model = AugmentedClassifier(DecisionTreeClassifier(), groups.sign_flips(1))
     >>> model.fit([[1.0], [3.0]], [0, 1]).predict([[-1.1], [-2.9]])
     array([0, 1])
+
+    References
+    ----------
+    "Baselines", Theorem 11.1, see docs/theory/11-invariance.md.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedClassifier:
@@ -222,6 +227,10 @@ class OrbitVoteClassifier(OrbitClassifier):
     >>> model = model.fit([[1.0], [3.0], [-5.0]], [0, 1, 1])
     >>> bool((model.predict([[2.5], [4.0]]) == model.predict([[-2.5], [-4.0]])).all())
     True
+
+    References
+    ----------
+    "Ways to use a symmetry", see docs/theory/22-symmetry.md.
     """
 
     def __init__(

@@ -287,6 +287,10 @@ def augmented_sample(
     ...     [[1.0, 2.0], [3.0, 3.0]], [0, 1], groups.sequence_reversal(2))
     >>> len(copies), weights
     (3, array([0.5, 1. , 0.5]))
+
+    References
+    ----------
+    "Baselines", Theorem 11.1, see docs/theory/11-invariance.md.
     """
     table = Table.of(X, _given(y), sample_weight=sample_weight)
     if table.labels is None:

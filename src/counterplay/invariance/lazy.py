@@ -71,6 +71,10 @@ def augmented_blocks(
     >>> blocks = augmented_blocks(X, y, groups.sequence_reversal(2), block_rows=3, shuffle=False)
     >>> [(len(rows), float(weights.sum())) for rows, _, weights in blocks]
     [(3, 1.5), (3, 1.5), (2, 1.0)]
+
+    References
+    ----------
+    "Lazy augmentation", see docs/theory/22-symmetry.md.
     """
     size = check_int(block_rows, "block_rows", low=1)
     rounds = check_int(epochs, "epochs", low=1)

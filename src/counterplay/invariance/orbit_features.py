@@ -78,6 +78,11 @@ class Canonicalizer(OrbitTransformer):
     >>> from counterplay.invariance import groups
     >>> Canonicalizer(groups.set_permutations(3)).fit_transform([[3.0, 1.0, 2.0]])
     array([[1., 2., 3.]])
+
+    References
+    ----------
+    Proposition 11.I, see docs/theory/11-invariance.md; "Ways to use a symmetry", see
+    docs/theory/22-symmetry.md.
     """
 
     _takes_forms = True
@@ -132,6 +137,11 @@ class OrbitFeatures(OrbitTransformer):
     >>> model = OrbitFeatures(groups.cyclic_shifts(4), n_templates=5, random_state=0).fit(X)
     >>> bool((model.transform(X) == model.transform(np.roll(X, 1, axis=1))).all())
     True
+
+    References
+    ----------
+    "Pooled features", see docs/theory/22-symmetry.md; Anselmi et al. (2016), Unsupervised learning
+    of invariant representations.
     """
 
     _takes_missing = False

@@ -59,6 +59,11 @@ class OrbitKernelClassifier(OrbitClassifier):
     >>> model = OrbitKernelClassifier(group=groups.sequence_reversal(2), gamma=0.1)
     >>> model.fit([[1.0, 5.0], [2.0, 2.0]], [0, 1]).predict([[5.0, 1.0], [2.0, 2.1]])
     array([0, 1])
+
+    References
+    ----------
+    "Baselines", see docs/theory/11-invariance.md; DeCoste and Schölkopf (2002), Training invariant
+    support vector machines.
     """
 
     _takes_missing = False

@@ -85,6 +85,10 @@ class AugmentedRegressor(OrbitRegressor, AugmentingPredictor):
     >>> model = AugmentedRegressor(Ridge(), groups.column_permutations(2))
     >>> model.fit([[0.0, 1.0], [2.0, 5.0]], [1.0, 7.0]).estimator_.coef_.round(3)
     array([0.947, 0.947])
+
+    References
+    ----------
+    "Ways to use a symmetry", see docs/theory/22-symmetry.md.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AugmentedRegressor:
@@ -119,6 +123,10 @@ class OrbitMeanRegressor(OrbitRegressor):
     >>> model = OrbitMeanRegressor(DecisionTreeRegressor(random_state=0), groups.sign_flips(1))
     >>> model.fit([[1.0], [3.0], [-5.0]], [0.0, 1.0, 4.0]).predict([[2.5], [-2.5]])
     array([2.5, 2.5])
+
+    References
+    ----------
+    "Ways to use a symmetry", see docs/theory/22-symmetry.md.
     """
 
     def __init__(

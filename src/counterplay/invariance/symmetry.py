@@ -241,15 +241,15 @@ def conclude(
         own = "violated"
     elif safe < eta0:
         own = "holds up to eta0"
-    noisy = question.classes is None or any((r.natural > 0).any() for r in found.repeats)
+    classes = question.classes is not None
+    noisy = classes and any((r.natural > 0).any() for r in found.repeats)
     more = " Noisy labels: the lower bound is one of the total variation." if noisy else ""
     return SymmetryCheck(
         verdict or own, p, found.points() if reliable else (0.0, 1.0), low, max(low, high), safe,
         found.share, found.n_tuples, _conflicts(found, question.classes), natural,
         _elements(found), found.fixed, eta0, alpha, "neighbours",
         found.detectable(alpha) if reliable else 1.0, ASSUMPTION + more, found, None,
-        clashes_of(found, question.rows, question.group, question.classes)
-        if question.classes is not None else (),
+        clashes_of(found, question.rows, question.group, question.classes) if classes else (),
         question.form.shape or _picture(question),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from counterplay.core.figures import PALETTE, axes_or_new, figure_style
 from counterplay.core.report import Report
 from counterplay.errors import InvalidInputError
 from counterplay.invariance.clashes import Clash, draw_clashes
-from counterplay.invariance.label_test import LabelTest
+from counterplay.invariance.label_test import LEAST_TUPLES, LabelTest
 from counterplay.invariance.naturalness import Naturalness
 from counterplay.invariance.residual_test import LEVEL, ResidualTest
 
@@ -30,6 +30,7 @@ ASSUMPTION = (
 # Largest number of true symmetries called violated at level .05 in a cell of the study
 # invariance/symmetry-size: data that had no part in tuning the test, 200 runs per cell.
 _REJECTED = {"one": 13, "several": 2}
+_MANY = 0.2  # share of testable rows from which a test fails for want of rows
 
 
 @checked
@@ -44,7 +45,8 @@ class SymmetryCheck(Report):
     p_value:
         Of "labels do not change", under the assumption.
     eta:
-        Range of the two point estimates of the violation rate.
+        Range of the two point estimates of the violation rate. For numbers instead of classes every
+        rate is half the mean squared change of y, divided by its variance; it may exceed 1.
     eta_low:
         Lower bound of the violation rate (total variation for noisy labels at a distance).
     eta_high:
@@ -128,11 +130,10 @@ class SymmetryCheck(Report):
         elif self.verdict != "not testable":
             lines.append(
                 f"{self.testable_share:.0%} of the moved rows are testable ({self.n_tuples} "
-                f"comparisons); of these {self.eta_low:.1%} to {self.eta_high:.1%} change label "
-                "(the upper end only if few do, and no other change of label undoes it), at most "
-                f"{self.eta_safe:.1%} for any label noise."
+                f"comparisons); {self._rates()}"
             )
-            lines.append(self._calibration())
+            if not self.about_numbers:
+                lines.append(self._calibration())
         top = self.conflicts.head(3).to_numpy().tolist()
         clash = [f"{own} -> {other} ({count})" for own, other, count in top]
         if clash:
@@ -146,6 +147,24 @@ class SymmetryCheck(Report):
         lines.append(self.assumption)
         return "\n".join(lines)
 
+    @property
+    def about_numbers(self) -> bool:
+        """Whether labels are numbers, so that rates are squared changes, not shares of rows."""
+        return self.test is not None and any(r.scale != 1.0 for r in self.test.repeats)
+
+    def _rates(self) -> str:
+        if self.about_numbers:
+            return (
+                f"half the mean squared change of y on these is {self.eta_low:.2f} to "
+                f"{self.eta_high:.2f} times its variance (the upper end only if no other change "
+                f"undoes it), at most {self.eta_safe:.2f} for any noise of y."
+            )
+        return (
+            f"of these {self.eta_low:.1%} to {self.eta_high:.1%} change label (the upper end only "
+            "if few do, and no other change of label undoes it), at most "
+            f"{self.eta_safe:.1%} for any label noise."
+        )
+
     def _calibration(self) -> str:
         """What was measured about the p-value."""
         one = self.test is not None and len(self.test.repeats) == 1
@@ -157,6 +176,12 @@ class SymmetryCheck(Report):
         )
 
     def _sentence(self) -> str:
+        if self.verdict == "not testable" and self.testable_share >= _MANY:
+            return (
+                f"{self.testable_share:.0%} of the moved rows have a transformed version that "
+                f"looks like your data, but only {self.n_tuples} disjoint comparisons can be made "
+                f"of so few rows; {LEAST_TUPLES} are needed."
+            )
         if self.verdict == "not testable":
             return (
                 f"Only {self.n_tuples} of your rows have a transformed version that looks like "
@@ -164,6 +189,13 @@ class SymmetryCheck(Report):
             )
         if self.verdict == "violated":
             return f"p = {self.p_value:.2g}: labels change under this transformation."
+        if self.about_numbers and self.verdict == "holds up to eta0":
+            return (
+                "Half the mean squared change of y on the testable rows is at most "
+                f"{self.eta_safe:.3f} (< {self.eta0:g}) times its variance."
+            )
+        if self.about_numbers:
+            return f"p = {self.p_value:.2g}. That is not a proof: small changes are not seen."
         if self.verdict == "holds up to eta0":
             return f"At most {self.eta_safe:.1%} (< {self.eta0:.0%}) of the testable rows change."
         return (
@@ -176,13 +208,14 @@ class SymmetryCheck(Report):
         with figure_style():
             axes = axes_or_new(ax)
             shown = self.conflicts.head(8)
+            what = "squared change / 2 variance" if self.about_numbers else "violation rate"
             names = [f"{a} → {b}" for a, b in zip(shown["label"], shown["lands_among"])]
             axes.barh(np.arange(len(shown)), shown["count"], color=PALETTE[1])
             axes.set_yticks(np.arange(len(shown)), names)
             axes.invert_yaxis()
             axes.set(
                 xlabel="comparisons (all repeats)",
-                title=f"{self.verdict}: violation rate {self.eta_low:.2f} to {self.eta_high:.2f}",
+                title=f"{self.verdict}: {what} {self.eta_low:.2f} to {self.eta_high:.2f}",
             )
         return axes
 

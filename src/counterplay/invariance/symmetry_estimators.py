@@ -129,6 +129,10 @@ class SymmetryClassifier(ClassifierMixin, _SymmetrySearch):
     >>> model = SymmetryClassifier(tree, groups.column_permutations(2), random_state=0)
     >>> model.fit(X, y).advice_.recommendation
     'canonical'
+
+    References
+    ----------
+    "The race and the corrected error", see docs/theory/22-symmetry.md.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymmetryClassifier:
@@ -184,6 +188,10 @@ class SymmetryRegressor(RegressorMixin, _SymmetrySearch):
     ...     DecisionTreeRegressor(random_state=0), groups.set_permutations(3), random_state=0)
     >>> model.fit(X, X.max(axis=1)).advice_.recommendation
     'smallest'
+
+    References
+    ----------
+    "The race and the corrected error", see docs/theory/22-symmetry.md.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SymmetryRegressor:

@@ -80,10 +80,21 @@ class Agent(ABC):
 class FollowRecommendation(Agent):
     """Does what is recommended: no secret information, and regret only through the forecast's bias.
 
+    Use it as the friendliest counterparty, to see what the recommendations are worth.
+
+    Parameters
+    ----------
+    random_state:
+        Not used: the recommendation is followed.
+
     Examples
     --------
     >>> FollowRecommendation().act(p_idx=0, r=1, uniform=0.3)
     1
+
+    References
+    ----------
+    "Agents", "The Agent who follows", see docs/theory/07-principal.md.
     """
 
     def act(self, p_idx: int, r: int, uniform: float) -> int:
@@ -131,6 +142,11 @@ class ContextualSwapAgent(Agent):
     Use it as the default model of a learning counterparty. His expected contextual swap regret
     falls like ``sqrt(contexts * n ln n / T)``.
 
+    Parameters
+    ----------
+    random_state:
+        Seed of the draws.
+
     Examples
     --------
     >>> import numpy as np
@@ -144,6 +160,10 @@ class ContextualSwapAgent(Agent):
     >>> transcript = play(mechanism, RepeatedContract(game, agent, states))
     >>> transcript.behaviour.swap_regret < 0.1
     True
+
+    References
+    ----------
+    "Agents", Proposition 7.I, see docs/theory/07-principal.md.
     """
 
     def begin(self, game: PrincipalAgentGame, policies: Sequence[Any], horizon: int) -> None:

@@ -1,4 +1,4 @@
-"""Read a log of a relation and say how the other side behaved, as far as such a log can show it.
+"""Report how the other side behaved, as far as a log of the relationship can show it.
 
 Offers and outcomes show whether answers rise with the incentive. With actions and their costs the
 regret per offer has limits. With states and the game there is swap regret, what was at stake,
@@ -96,6 +96,11 @@ def behaviour_audit(
     >>> report = behaviour_audit(log, game)      # working at a share of 0.1 never pays
     >>> round(report.relative, 2), report.verdict
     (1.0, 'large')
+
+    References
+    ----------
+    "Audits", see docs/theory/25-offers.md; "Behaviour of the Agent", see
+    docs/theory/07-principal.md.
     """
     check_open_fraction(level, "level")
     check_fraction(tolerance, "tolerance")

@@ -127,6 +127,10 @@ def compare_forecasters(
     ...                             "average": EmpiricalMeanForecaster()}, [umbrella]).totals()
     >>> bool(found.loc["unbiased", "worst_family_bias"] < found.loc["average", "worst_family_bias"])
     True
+
+    References
+    ----------
+    "Forecasts, events and bias", see docs/theory/07-principal.md.
     """
     import pandas as pd
 

@@ -59,6 +59,11 @@ class ContractGame(PrincipalAgentGame):
     >>> game = ContractGame([[0, 0], [0, 1]], [0.0, 1.0], [0.0, 0.25])
     >>> game.linear(0.6)
     (0.0, 0.6)
+
+    References
+    ----------
+    Proposition 7.G, see docs/theory/07-principal.md; Dütting, Roughgarden and Talgam-Cohen (2019),
+    Simple versus optimal contracts.
     """
 
     value_range = (-1.0, 1.0)
@@ -179,6 +184,11 @@ class ContractLPOracle(GrowingRule):
     >>> oracle = ContractLPOracle(game, [game.linear(0.5)], margin=0.05, parts=100)
     >>> oracle.recommend([0.5, 0.5])
     ((0.0, 0.6), 1)
+
+    References
+    ----------
+    Proposition 7.G, see docs/theory/07-principal.md; Dütting, Roughgarden and Talgam-Cohen (2019),
+    Simple versus optimal contracts.
     """
 
     game: ContractGame

@@ -235,6 +235,10 @@ def decision_audit(
     >>> low, high = report.threshold
     >>> bool(low <= 0.4 <= high), report.acting
     (True, 'act')
+
+    References
+    ----------
+    "Audits", see docs/theory/25-offers.md.
     """
     check_open_fraction(level, "level")
     wanted = {

@@ -151,6 +151,10 @@ def design_contract(
     >>> design = design_contract([[0, 0], [0, 1]], [0, 0.25], history)
     >>> 0.36 < design.policy < 0.75, design.recommendation, design.stable
     (True, 1, True)
+
+    References
+    ----------
+    Theorem 7.3, see docs/theory/07-principal.md.
     """
     game = LinearContractGame(values, costs)
     y = check_states(history, game.n_states)
@@ -204,6 +208,10 @@ def design_disclosure(
     >>> rate = float(design.policy.signal_probabilities(design.forecast)[1])
     >>> design.stable, 0.4 < rate < 0.7
     (True, True)
+
+    References
+    ----------
+    Theorem 7.4, see docs/theory/07-principal.md.
     """
     oracle: PolicyRule
     horizon = np.size(history) + 1

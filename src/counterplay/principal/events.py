@@ -139,6 +139,10 @@ class Decision(EventFamily):
     >>> umbrella = Decision([[0.0, -1.0], [-0.2, -0.2]], name="umbrella", actions=["no", "yes"])
     >>> umbrella.describe(umbrella.key(np.array([0.7, 0.3]), None))
     'yes'
+
+    References
+    ----------
+    "Forecasts, events and bias", see docs/theory/07-principal.md.
     """
 
     def __init__(

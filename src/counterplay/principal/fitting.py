@@ -44,7 +44,7 @@ def fit_game(
     currency: str = "",
     random_state: RandomState = 0,
 ) -> OfferFit:
-    """Read a log of offers and outcomes: what is known, what is not, what to offer next.
+    """Read a log of offers and outcomes: what it shows, what it cannot show, what to offer next.
 
     Use it when you have made different offers (commissions, fees, prices, discounts, bonuses) and
     have seen what came of them, and nothing else. It assumes that the other side answers each offer
@@ -110,6 +110,10 @@ def fit_game(
     (True, 0.3)
     >>> bool(fit.next_offer("safe").promise <= 0.7 * 400)
     True
+
+    References
+    ----------
+    "What a log identifies", Lemma 25.B, Proposition 25.C, see docs/theory/25-offers.md.
     """
     check_open_fraction(level, "level")
     check_real(slack, "slack", low=0.0)
@@ -140,17 +144,23 @@ def fit_game(
 
 def _set_aside(log: OfferLog) -> tuple[OfferLog, tuple[tuple[Any, int], ...]]:
     """Leave out arms that cannot carry a limit: they have no neighbours to be merged with."""
-    binary = np.unique(log.values).size <= 2
+    distinct = np.unique(log.values)
+    binary = distinct.size <= 2 and distinct[0] == 0.0
+    exact = binary and log.agent is None and log.stratum is None
     small = []
     for power in np.unique(log.power):
-        own = log.values[log.power == power]
+        mine = log.power == power
+        own = log.values[mine]
         off = own.size - np.unique(own, return_counts=True)[1].max()
-        if own.size < LEAST_ROWS or (off < LEAST_OFF and not binary):
+        alone = log.agent is not None and np.unique(log.agent[mine]).size < 2
+        if own.size < LEAST_ROWS or alone or (off < LEAST_OFF and not exact):
             small.append(power)
     keep = ~np.isin(log.power, small)
     if np.unique(log.power[keep]).size < 2:
         raise InvalidInputError(
             f"fewer than two arms of {shown(log.offer, 40)} have {LEAST_ROWS} rows"
+            + ("" if exact else f", {LEAST_OFF} of them off the commonest value")
+            + ("" if log.agent is None else ", of two agents")
         )
     names = [(log.offers[log.power == p][0], int((log.power == p).sum())) for p in small]
     cut: dict[str, Any] = {

@@ -97,7 +97,13 @@ def group_rows(
     distinct = np.unique(m)
     binary = distinct.size <= 2 and bool((distinct >= 0).all()) and 0.0 in distinct
     members = None if agent is None else agent[order]
-    starts = _starts(s, m, members, binary=binary, shaped=shaped)
+    if agent is not None and np.unique(agent).size < 2:
+        raise InvalidInputError(
+            "all rows are of one agent, so nothing shows how agents differ; without agent= rows "
+            "are taken as independent"
+        )
+    exact = binary and agent is None and stratum is None  # else limits rest on the variance
+    starts = _starts(s, m, members, exact=exact, shaped=shaped)
     group = np.searchsorted(starts, np.arange(s.size), side="right") - 1
     ends = np.append(starts[1:], s.size) - 1
     weight, mean, residual, kept = _means(m, group, starts.size, stratum, order)
@@ -126,7 +132,7 @@ def group_rows(
 
 
 def _starts(
-    s: FloatArray, m: FloatArray, agent: IntArray | None, *, binary: bool, shaped: bool
+    s: FloatArray, m: FloatArray, agent: IntArray | None, *, exact: bool, shaped: bool
 ) -> IntArray:
     """First rows of the groups; rows are sorted by power."""
     edges = np.flatnonzero(np.diff(s)) + 1
@@ -136,13 +142,13 @@ def _starts(
     starts: list[int] = []
     begin, seen, people = 0, Counter[float](), set[int]()
     for first, last in zip(offers[:-1].tolist(), offers[1:].tolist()):
-        if not binary:
+        if not exact:
             seen.update(m[first:last].tolist())
         if agent is not None:
             people.update(agent[first:last].tolist())
         rows = last - begin
         full = rows >= LEAST_ROWS and (agent is None or len(people) >= LEAST_AGENTS)
-        if full and not binary:
+        if full and not exact:
             full = rows - max(seen.values()) >= LEAST_OFF
         if full:
             starts.append(begin)

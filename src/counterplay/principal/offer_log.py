@@ -7,6 +7,7 @@ Source: docs/theory/25-offers.md, "Setting".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ from counterplay.tables import Table
 from counterplay.tables.cells import is_missing, listed, nearest, shown
 
 LEAST_ROWS = 30
+_ZONE = r"\d(?:Z|[+-]\d{2}:?\d{2})$"
+_DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
 
 
 @dataclass(frozen=True)
@@ -230,13 +233,38 @@ def _check_variety(offers: Any, m: FloatArray, terms: Terms, outcome: str) -> No
 
 
 def _ranks(column: pd.Series, name: str, rows: pd.Index) -> FloatArray:
-    """Order in time: numbers, dates or texts that sort."""
+    """Order in time: numbers, dates, or texts whose order is that of time."""
     if column.isna().any():
         row = rows[int(np.argmax(column.isna().to_numpy(dtype=bool)))]
         raise InvalidInputError(f"{name} of row {shown(row, 30)} is missing")
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
+    if all(isinstance(cell, str) for cell in column):
+        column = _times(column.astype(object), name, rows)
     try:
         return np.asarray(column.rank(method="average"), dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError(f"{name} holds cells that have no order in time") from None
+
+
+def _times(column: pd.Series, name: str, rows: pd.Index) -> pd.Series:
+    """Texts as times: ISO dates, or counters of one form such as w07, which sort as they stand."""
+    zoned = column.str.contains(_ZONE)
+    try:
+        found = pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        forms = column.str.replace(r"\d", "0", regex=True)
+        row = next((i for i, form in enumerate(forms) if form != forms.iloc[0]), None)
+        if row is None and "0" in forms.iloc[0] and not _DAY_FIRST.match(column.iloc[0]):
+            return column
+        at = 0 if row is None else row
+        raise InvalidInputError(
+            f"{name} of row {shown(rows[at], 30)} is {shown(column.iloc[at], 40)}: give times as "
+            "numbers, dates, or texts like 2024-12-31"
+        ) from None
+    if zoned.any() and not zoned.all():
+        row = rows[int(np.argmax((zoned != zoned.iloc[0]).to_numpy()))]
+        raise InvalidInputError(
+            f"{name} has a time zone in some rows and none in others (row {shown(row, 30)})"
+        )
+    return found

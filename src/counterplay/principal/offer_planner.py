@@ -76,6 +76,10 @@ class OfferPlanner:
     ...     plan.observe(offer, 400.0 if offer >= 0.22 else 100.0)
     >>> bool(plan.report().earned > 250)
     True
+
+    References
+    ----------
+    "The planner", see docs/theory/25-offers.md.
     """
 
     def __init__(self, settings: PlanSettings) -> None:

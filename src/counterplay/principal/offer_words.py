@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterplay.core.report import at_least
+
 if TYPE_CHECKING:
     from counterplay.principal.offer_fit import OfferFit
 
@@ -93,7 +95,7 @@ def fit_summary(fit: OfferFit) -> str:
     dropped = f", {log.dropped} rows without a number left out" if log.dropped else ""
     lines.append(
         f"{len(log)} rows of {log.offer} ({fit.terms.stated()}) and {log.outcome}{dropped}; "
-        f"limits hold for all offers at once with about {fit.level:.0%}"
+        f"limits hold for all offers at once with about {at_least(fit.level)}"
     )
     lines += _table(fit)
     best, safe = fit.next_offer(), fit.next_offer("safe")
@@ -167,7 +169,9 @@ def _notes(fit: OfferFit) -> list[str]:
             "left out"
         )
     for name, rows in fit.aside[:5]:
-        notes.append(f"{plain_offer(name)}: {rows} rows are too few for limits; left out")
+        of = "" if fit.log.agent is None else ", or all of one agent"
+        told = f"{rows} rows are too few for limits, too alike{of}; left out"
+        notes.append(f"{plain_offer(name)}: {told}")
     checks = fit.checks()
     unchecked = checks.loc[checks["verdict"].str.startswith("not checked: give"), "check"]
     if len(unchecked):

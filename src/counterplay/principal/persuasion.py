@@ -111,6 +111,10 @@ class DisclosureGame(PrincipalAgentGame):
     >>> game = DisclosureGame(u=[[1, 0, 0], [0, 1, 0], [0, 0, 1]], v=[0.0, 0.5, 1.0])
     >>> game.n_states, game.n_actions(game.full_disclosure())
     (3, 27)
+
+    References
+    ----------
+    "Geometry of persuasion", Proposition 7.H, see docs/theory/07-principal.md.
     """
 
     value_range = (0.0, 1.0)
@@ -228,6 +232,8 @@ class PersuasionGame(DisclosureGame):
         ``u[s, y]`` in [0, 1] for y in {0, 1}.
     v:
         ``v[s]`` in [0, 1].
+    strategy_names:
+        Names of the strategies, for summaries.
 
     Examples
     --------
@@ -235,6 +241,10 @@ class PersuasionGame(DisclosureGame):
     >>> from counterplay.principal.lab import PersuasionGeometry
     >>> round(PersuasionGeometry(prosecutor_game()).v_star(0.3), 6)
     0.6
+
+    References
+    ----------
+    "Geometry of persuasion", see docs/theory/07-principal.md.
     """
 
     def __init__(

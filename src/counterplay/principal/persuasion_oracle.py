@@ -121,6 +121,9 @@ class PersuasionOracle(PolicyRule):
         Sets beta, x and eps, see :func:`counterplay.principal.bounds.persuasion_tuning`.
     tuning:
         Which of its tunings.
+    prune:
+        Drop strategies that are never strictly best for the Agent, with a warning, instead of
+        raising.
 
     Notes
     -----

@@ -38,6 +38,11 @@ class RecentAverage(_PointForecaster):
     ...     _ = forecaster.learn_one(outcome)
     >>> bool(forecaster.predict_one()[1] > 0.9)
     True
+
+    References
+    ----------
+    "Recent averages", see docs/theory/25-offers.md; Herbster and Warmuth (1998), Tracking the best
+    expert.
     """
 
     def __init__(

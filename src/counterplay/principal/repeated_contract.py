@@ -25,7 +25,7 @@ from counterplay.principal.transcript import ContractTranscript, answered
 
 @checked
 class RepeatedContract(Game[ContractTranscript]):
-    """A stage game played again and again against an Agent, while the states go on.
+    """A stage game played round after round against an Agent, over a sequence of states.
 
     Play it with a mechanism (:class:`StableMechanism`): in every round it offers a policy with a
     recommendation, the Agent acts, the state is revealed. It serves commissions, payment schemes
@@ -54,6 +54,10 @@ class RepeatedContract(Game[ContractTranscript]):
     >>> game = RepeatedContract(near.game, lab.SpitefulAgent(), near.states)
     >>> play(mechanism, game).policy_regret > 0.12      # the price of a near-tie
     True
+
+    References
+    ----------
+    "The interaction (Algorithm 7.1)", Proposition 7.B, see docs/theory/07-principal.md.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The door: people's tables and labels come in here, are checked once, keep their names and rows.
+"""Your tables and labels: checked once when they come in, with their names and rows kept.
 
 `Table.of` reads a frame, an array, a sparse matrix, texts or images and changes nothing: columns
 are matched by name, rows keep their index, models are called with what they were fitted on

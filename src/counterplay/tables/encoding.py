@@ -162,6 +162,10 @@ def hash_blocks(
     >>> part = hash_blocks(X, 4)
     >>> bool((hash_blocks(X[::-1], 4).block[::-1] == part.block).all())
     True
+
+    References
+    ----------
+    docs/tables.md; "Rows", see docs/theory/21-sources.md.
     """
     frozen = Schema.infer(X) if schema is None else schema
     cast = frozen.cast(X)
@@ -203,6 +207,10 @@ class Fingerprint:
     (True, 32)
     >>> mark.difference(fingerprint(frame[::-1]))
     'the rows are the same, but in another order'
+
+    References
+    ----------
+    docs/tables.md.
     """
 
     rows: int
@@ -239,6 +247,10 @@ def fingerprint(X: Any, *, schema: Schema | None = None) -> Fingerprint:
     >>> import numpy as np
     >>> fingerprint(np.eye(2)) == fingerprint(np.eye(2, dtype=np.int8))
     True
+
+    References
+    ----------
+    docs/tables.md.
     """
     frozen = Schema.infer(X) if schema is None else schema
     cast = frozen.cast(Table.of(X).rows)

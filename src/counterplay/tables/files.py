@@ -14,6 +14,7 @@ import io
 import re
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ _EXACT_FLOATS: dict[str, Any] = (
 class TableFile:
     """A table that was read from a file.
 
+    What :func:`read_table` returns.
+
     Parameters
     ----------
     frame
@@ -45,6 +48,15 @@ class TableFile:
         What was found out about the file: delimiter, encoding, decimal comma.
     sha256
         Checksum of the file.
+
+    Examples
+    --------
+    >>> TableFile(pd.DataFrame({"debt": [1.5]}), ("columns are separated by tabs",), "").notes
+    ('columns are separated by tabs',)
+
+    References
+    ----------
+    docs/tables.md.
     """
 
     frame: pd.DataFrame
@@ -52,11 +64,18 @@ class TableFile:
     sha256: str
 
 
-def read_table(path: str | Path) -> TableFile:
+def read_table(path: str | Path, *, texts: Sequence[str] = ()) -> TableFile:
     """Read a table from a CSV file (also ``.gz``) or a Parquet file.
+
+    Columns named in ``texts`` are names, not numbers: in a CSV file ``007`` stays ``007``.
 
     Raises an error of one sentence that names the file and the line for what cannot be read: a
     broken row, two columns of one name, an archive that unpacks to too much.
+
+    Parameters
+    ----------
+    path:
+        The file.
 
     Examples
     --------
@@ -69,6 +88,10 @@ def read_table(path: str | Path) -> TableFile:
     ('columns are separated by semicolons', 'numbers are written with a decimal comma')
     >>> table.frame["debt"].tolist()
     [1.5, 2.0]
+
+    References
+    ----------
+    docs/tables.md.
     """
     file = Path(path)
     if not file.is_file():
@@ -83,7 +106,7 @@ def read_table(path: str | Path) -> TableFile:
         raise InvalidInputError(f"{file.name} is a Parquet file; give it the ending .parquet")
     if file.suffix.lower() == ".gz" or raw[:2] == b"\x1f\x8b":
         raw = _unpack(raw, file.name)
-    frame, notes = _read_csv(raw, file.name)
+    frame, notes = _read_csv(raw, file.name, texts)
     return TableFile(frame, notes, checksum)
 
 
@@ -115,7 +138,9 @@ def _unpack(raw: bytes, name: str) -> bytes:
     return text
 
 
-def _read_csv(raw: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _read_csv(
+    raw: bytes, name: str, texts: Sequence[str] = ()
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     text, notes = _decode(raw, name)
     if not text.strip():
         raise InvalidInputError(f"{name} is empty")
@@ -131,6 +156,7 @@ def _read_csv(raw: bytes, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
             io.StringIO(text),
             sep=delimiter,
             decimal="," if comma else ".",
+            dtype=dict.fromkeys(texts, str),
             **_EXACT_FLOATS,
             low_memory=False,
             index_col=False,
@@ -204,7 +230,10 @@ def _check_names(header: list[str], name: str) -> None:
         raise InvalidInputError(f"{name} has more than one column named {listed(twice)}")
     if not all(column.strip() for column in header):
         place = next(j for j, column in enumerate(header) if not column.strip()) + 1
-        raise InvalidInputError(f"{name}: column {place} has no name in the first line")
+        raise InvalidInputError(
+            f"{name}: column {place} has no name in the first line; give it one, or leave it out "
+            "(pandas: to_csv(..., index=False))"
+        )
 
 
 def _decimal_comma(sample: str, delimiter: str) -> bool:

@@ -50,6 +50,10 @@ class Labels:
     ...
     counterplay.errors.InvalidInputError: which outcome do people want? y has 'bad' (1 row, 33 %) \
 and 'good' (2 rows, 67 %); set positive='bad' or positive='good'
+
+    References
+    ----------
+    docs/tables.md.
     """
 
     classes: tuple[Any, ...]
@@ -230,6 +234,8 @@ def _series(y: Any, what: str) -> pd.Series:
 def _flat(y: Any, what: str) -> Any:
     if hasattr(y, "to_list") and not isinstance(y, np.ndarray):  # polars and other series
         return y.to_list()
+    if hasattr(y, "to_pylist"):  # Arrow
+        return y.to_pylist()
     if isinstance(y, np.ndarray):
         array = y
     elif hasattr(y, "__array__") and not hasattr(y, "__iter__"):

@@ -29,6 +29,7 @@ TRUSTED = {
     "numpy.dtype": "a plain description of numbers",
     "collections.OrderedDict": "a dictionary",
     "sklearn.compose._column_transformer.make_column_selector": "chooses columns by type or name",
+    "builtins.object": "names columns of texts to that selector; it has no state",
     "sklearn.tree._tree.Tree": "arrays; checked by check_indices",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": "arrays; checked likewise",
     "sklearn.neighbors._kd_tree.KDTree": "arrays; checked likewise",

@@ -7,6 +7,7 @@ matrix stays sparse; an array becomes a frame when the model knows names.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,10 @@ class FittedModel:
     >>> table = model.table(train[["debt", "income"]])  # another order
     >>> model.predict(table).tolist()
     ['no', 'no', 'yes', 'yes']
+
+    References
+    ----------
+    docs/tables.md.
     """
 
     model: Any
@@ -78,7 +83,10 @@ class FittedModel:
         given
             ``sample_weight``, ``groups``, ``extra``: as in `Table.of`.
         """
-        table = Table.of(X, y, columns=self.names, what=what, **given)
+        table = Table.of(X, y, what=what, **given)
+        if self.names is not None:
+            names = spelt(self.model, self.names, table.names)
+            table = table.select(names, extra=given.get("extra", "refuse"))
         if self.names is not None and table.container in ("texts", "arrays"):
             raise InvalidInputError(
                 f"the model was fitted on the columns {listed(self.names)}; "
@@ -133,6 +141,10 @@ class FittedModel:
         labels
             Labels of the data, to show how common each class is when asking.
         """
+        if not self.classes:
+            raise InvalidInputError(
+                f"{type(self.model).__name__[:60]!r} has no classes; a fitted classifier is needed"
+            )
         if len(self.classes) != 2:
             raise InvalidInputError(
                 f"the model has {len(self.classes)} classes ({listed(self.classes)}); "
@@ -188,6 +200,20 @@ def model_names(model: Any) -> tuple[str, ...] | None:
         given = list(map(str, model.feature_names_))  # the numbers of columns for an array
         names = None if given == [str(k) for k in range(len(given))] else given
     return None if names is None else tuple(map(str, names))
+
+
+def spelt(model: Any, names: tuple[str, ...], given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of a model's columns as the user spells them.
+
+    LightGBM writes ``income_k`` for a column that was called ``income k``.
+    """
+    if given is None or set(names) <= set(given) or not callable(getattr(model, "get_params", 0)):
+        return names
+    parts = [model, *model.get_params(deep=True).values()]
+    if not any(type(part).__module__.split(".")[0] == "lightgbm" for part in parts):
+        return names
+    known = {name.replace(" ", "_"): name for name in given}
+    return tuple(name if name in given else known.get(name, name) for name in names)
 
 
 def _all_numbers(table: Table) -> bool:

@@ -70,6 +70,10 @@ class Schema:
     (Rejected(row=2, column='age', value="'51 years'"),)
     >>> cast.frame()["age"].tolist()
     [39.0, 50.0]
+
+    References
+    ----------
+    docs/tables.md; "Rows", see docs/theory/21-sources.md.
     """
 
     container: Container
@@ -103,9 +107,9 @@ class Schema:
         sources
             Who sent each row; then each source has one vote, that of most of its cells.
         """
+        if _is_list(X) and (lead := _lead_of_texts(list(X), sources)) > 0:
+            return cls("texts", margin=-(-lead // 2))
         table = Table.of(X)
-        if table.container == "texts":
-            return cls("texts")
         if table.container != "table":
             dtype: Literal["float64", "float32"] = (
                 "float32" if table.rows.dtype == np.float32 else "float64"
@@ -349,12 +353,23 @@ class Cast:
 
 
 def _is_list(X: Any) -> bool:
-    flat = isinstance(X, pd.Series) or (isinstance(X, np.ndarray) and X.ndim == 1)
-    return flat or (isinstance(X, list | tuple) and not any(_is_row(value) for value in X))
+    """Whether a container is a list of cells; one row among them is an odd cell."""
+    if isinstance(X, list | tuple):
+        return not all(isinstance(value, list | tuple | np.ndarray) for value in X)
+    return len(getattr(X, "shape", ())) == 1
 
 
-def _is_row(value: Any) -> bool:
-    return isinstance(value, list | tuple | np.ndarray)
+def _lead_of_texts(cells: list[Any], sources: Any) -> int:
+    """Voters who sent texts minus voters who sent something else; a missing cell is no vote."""
+    texts = np.fromiter((isinstance(cell, str) for cell in cells), dtype=bool, count=len(cells))
+    if not texts.any():
+        return 0
+    units = _units(sources, len(cells))
+    if texts.all():
+        return len(np.unique(units))
+    ballots = np.where(texts, "text", np.where([is_missing(cell) for cell in cells], "", "number"))
+    tally = _tally(ballots, units)
+    return tally["text"] - tally["number"]
 
 
 def shown_text(text: str) -> str:

@@ -72,6 +72,10 @@ class Table:
     ...
     counterplay.errors.InvalidInputError: column 'city' of X holds text ('Bonn', ...); numbers are \
 needed: drop it, or put an encoder into the model's pipeline
+
+    References
+    ----------
+    docs/tables.md.
     """
 
     rows: Any

@@ -32,10 +32,21 @@ def error_rate(y_true: Any, y_pred: Any) -> float:
 
     Labels are of one coding, numbers or words; a missing prediction counts as wrong.
 
+    Parameters
+    ----------
+    y_true:
+        True labels.
+    y_pred:
+        Predicted labels.
+
     Examples
     --------
     >>> error_rate([1, 0, 1, 1], [1, 1, 0, 1])
     0.5
+
+    References
+    ----------
+    "Setting", see docs/theory/09-tradeoff.md.
     """
     truth, guess = label_pairs(y_true, y_pred)
     return float(np.mean(truth != guess))
@@ -61,6 +72,10 @@ def missed_positives(y_true: Any, y_pred: Any, positive: Any = None) -> float:
     0.25
     >>> missed_positives(["spam", "ham"], ["ham", "ham"], positive="spam")
     0.5
+
+    References
+    ----------
+    "Setting", see docs/theory/09-tradeoff.md.
     """
     truth, guess = label_pairs(y_true, y_pred)
     wanted = _positive_label(truth, guess, positive)
@@ -167,6 +182,10 @@ def replay_losses(
     >>> l1, l2 = replay_losses(models, [(X[:3], y[:3]), (X[3:], y[3:])])
     >>> l1.round(2).tolist(), l2.round(2).tolist()
     ([[0.33, 0.67], [0.67, 0.33]], [[0.33, 0.0], [0.67, 0.0]])
+
+    References
+    ----------
+    "Setting", see docs/theory/09-tradeoff.md.
     """
     experts = check_models(models, "predict")
     harm = batch_harm(secondary, positive, experts)
@@ -217,6 +236,10 @@ class RiverExperts:
     >>> l1, l2 = experts.replay([({"x": 1}, True), ({"x": 2}, False)])
     >>> l1.tolist(), l2.tolist()
     ([[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]])
+
+    References
+    ----------
+    "Setting", see docs/theory/09-tradeoff.md.
     """
 
     def __init__(

@@ -53,6 +53,10 @@ class HarmBudget:
     --------
     >>> HarmBudget(rate=0.1, burst=20.0)
     HarmBudget(rate=0.1, burst=20.0)
+
+    References
+    ----------
+    "Budget from history", Theorem 26.5, see docs/theory/26-people.md.
     """
 
     rate: float
@@ -99,6 +103,12 @@ class HarmBudget:
         if len(harm) < SHORTEST:
             raise InvalidInputError(
                 f"{SHORTEST} rounds of history are the least for a calibration, got {len(harm)}"
+            )
+        if (np.ptp(harm, axis=0) < 1e-12).all():
+            raise InvalidInputError(
+                f"all {len(harm)} rounds of the history have harm {harm[0, 0]:g}: what never "
+                "varied tells nothing about bursts; choose HarmBudget(rate, burst), or a longer "
+                "history"
             )
         level = check_real(confidence, "confidence", low=0.0, high=1.0, open_low=True)
         if level >= 1.0:

@@ -153,6 +153,10 @@ def burst_check(l2: ArrayLike, c: float, threshold: float) -> BurstCheck:
     >>> import numpy as np
     >>> burst_check(np.ones((10, 1)), c=0.5, threshold=4.0).excess.tolist()
     [5.0]
+
+    References
+    ----------
+    "CUSUM and the watchdog", Proposition 9.A, see docs/theory/09-tradeoff.md.
     """
     losses = check_loss_matrix(l2, "secondary")
     rate, budget = check_fraction(c, "c"), check_real(threshold, "threshold", low=0.0)
@@ -187,6 +191,10 @@ def required_budget(l2: ArrayLike, c: float) -> pd.Series:
     >>> l2[40:60, 1] = 1.0
     >>> required_budget(l2, c=0.5).tolist()
     [-0.5, 10.0]
+
+    References
+    ----------
+    "CUSUM and the watchdog", Proposition 9.A, see docs/theory/09-tradeoff.md.
     """
     import pandas as pd
 
@@ -215,6 +223,10 @@ def required_rate(l2: ArrayLike, budget: float) -> pd.Series:
     >>> l2[40:60, 1] = 1.0
     >>> required_rate(l2, budget=5.0).tolist()
     [0.0, 0.75]
+
+    References
+    ----------
+    "CUSUM and the watchdog", Proposition 9.A, see docs/theory/09-tradeoff.md.
     """
     import pandas as pd
 

@@ -267,8 +267,9 @@ class ChampionChallenger(Stateful):
         primary:
             Vector of length ``n_models`` with values in [0, 1].
         secondary:
-            Likewise, for the harm.
+            Likewise, for the harm; two series are matched by their labels.
         """
+        secondary = _same_order(primary, secondary)
         if self.rounds >= self.horizon:
             raise ProtocolError(
                 f"the horizon of {self.horizon} rounds is over; build a new ChampionChallenger"
@@ -475,3 +476,17 @@ def _one_count(models: tuple[Any, ...] | None, n_models: int | None) -> int:
     if n_models is not None and n_models != len(models):
         raise InvalidInputError(f"n_models is {n_models} but there are {len(models)} models")
     return check_positive_int(len(models), "the number of models")
+
+
+def _same_order(primary: Any, secondary: Any) -> Any:
+    """The harm in the order of the losses, where both say which entry is whose."""
+    labels: Any = getattr(primary, "index", None)
+    others: Any = getattr(secondary, "index", None)
+    if not hasattr(labels, "equals") or not hasattr(others, "equals") or labels.equals(others):
+        return secondary
+    if not labels.is_unique or set(labels) != set(others) or len(labels) != len(others):
+        raise InvalidInputError(
+            f"primary and secondary are about different models: {list(labels)!s:.60} and "
+            f"{list(others)!s:.60}"
+        )
+    return secondary.loc[labels]

@@ -210,8 +210,10 @@ class LiveChampion(ChampionChallenger):
             raise InvalidInputError("the safe model takes over: it cannot be taken down")
         if model in guard.removed:
             raise ProtocolError(f"model {model} was taken down already")
-        self._removed.append((guard.rounds, len(self._outcomes), model))
+        if not isinstance(reason, str | None):
+            raise InvalidInputError(f"reason must be text, got {reason!r:.100}")
         why = f": {reason[:500]}" if reason else ""
+        self._removed.append((guard.rounds, len(self._outcomes), model))
         guard.remove(model, f"model {model} was taken down by hand{why}")
 
     def _opened(self, number: Any) -> int:

@@ -72,6 +72,10 @@ class LossStream(Game[LossTranscript]):
     >>> stream = LossStream(l1, np.full((100, 2), 0.1), c=0.1, replicates=0)
     >>> round(play(EpochLearner(horizon=100, K=2, B=10), stream, fast=True).primary_regret(), 2)
     23.51
+
+    References
+    ----------
+    "Setting", see docs/theory/09-tradeoff.md.
     """
 
     def __init__(

@@ -41,6 +41,10 @@ class Money:
     0.26
     >>> money.amount(0.26, cases=4)
     '520 EUR'
+
+    References
+    ----------
+    "Setting of the guard", see docs/theory/26-people.md.
     """
 
     missed: float
