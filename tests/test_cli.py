@@ -18,8 +18,9 @@ import pytest
 import counterplay
 from counterplay import claims, cli
 from counterplay.commands import claims as claims_command
-from counterplay.datasets import DatasetInfo
+from counterplay.datasets import DatasetInfo, list_datasets
 from counterplay.studies import registry
+from counterplay.studies.outline import outlines
 
 SAMPLE = Path(__file__).parent / "studies" / "sample"
 
@@ -312,6 +313,38 @@ def test_g11_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixtur
     assert f"Guide: docs/{cli.COMMANDS[name][2]}" in shown
 
 
+@pytest.mark.parametrize(
+    ("words", "explained"),
+    [
+        (["run"], "What to run."),
+        (["verify"], "An export, such as cars.jsonl."),
+        (["offer"], "A table: .csv, .tsv or .parquet, one row a round."),
+        (["campaign", "tell"], "CSV, or an export of Label Studio."),
+        (["audit", "init"], "Table with known outcomes: CSV or Parquet."),
+    ],
+)
+def test_help_explains_arguments(
+    words: list[str], explained: str, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.run([*words, "--help"]) == 0
+    assert explained in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_examples_stand_on_lines_of_their_own(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["run", "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    place = lines.index("Examples:")
+    assert lines[place + 1 : place + 3] == [
+        "counterplay run strategic/gaming", "counterplay run tradeoff --scale full"
+    ]  # fmt: skip
+
+
+def test_the_usage_of_an_audit_names_its_arguments_once(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["audit", "model.skops", "loans.csv", "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "Usage: counterplay audit MODEL DATA [OPTIONS]" in lines
+
+
 def test_g11_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["campaign", "next", "--help"]) == 0
     assert "Guide: docs/areas/labeling.md" in " ".join(capsys.readouterr().out.split())
@@ -368,6 +401,36 @@ def test_g11_one_claim_is_shown_with_its_proof_tests_and_studies(
     assert "study  counterplay run strategic/what-you-see" in shown
     assert cli.run(["claims", "no", "such", "theorem"]) == 2
     assert "no claim is about 'no such theorem'" in one_sentence(capsys)
+    assert cli.run(["claims", "thm. 2.1"]) == 0
+    assert capsys.readouterr().out.startswith("02.02  strategic")
+    assert cli.run(["claims", " "]) == 2
+    assert "no claim is about ' '" in one_sentence(capsys)
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_narrow_terminals_cut_no_name_off(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = {
+        "list": [study.id for area in outlines() for study in area.studies],
+        "data": [item.name for item in list_datasets()],
+        "claims": [claim.id for claim in claims.load_claims()],
+    }
+    for command, whole in names.items():
+        assert cli.run([command]) == 0
+        shown = capsys.readouterr().out
+        assert "…" not in shown
+        assert max(map(len, shown.splitlines())) <= width
+        assert set(whole) <= set(shown.split())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell that closes files")
+def test_a_closed_output_is_no_defect():
+    line = f"exec '{sys.executable}' -m counterplay list >&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_g11_full_scale_without_its_data_does_no_work(
@@ -378,3 +441,17 @@ def test_g11_full_scale_without_its_data_does_no_work(
     assert cli.run(["run", "invariance/rotated-digits", "--scale", "full"]) == 2
     assert "invariance/rotated-digits needs the data set 'mnist'" in one_sentence(capsys)
     assert not (place / "build").exists()
+
+
+@pytest.mark.parametrize("command", [["run"], ["report"], ["report", "--run"]])
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
+    command: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+):
+    store = ["--store", str(place / "kept.sqlite")]
+    assert cli.run(["run", "sample/walk", *store, "-q", "--jobs", "1"]) == 0
+    before = (place / "kept.sqlite").read_bytes()
+    (place / "taken").write_text("a file, no folder")
+    for folder in ("taken", "taken/below"):
+        assert cli.run([*command, "sample/walk", *store, "--out", folder]) == 2
+        assert f"{folder} cannot be written to (" in one_sentence(capsys)
+    assert (place / "kept.sqlite").read_bytes() == before

@@ -11,18 +11,51 @@ import errno
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import os
+import re
 import sys
-from typing import Any, NoReturn
+import warnings
+from typing import Any, NoReturn, TextIO, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+from typer.models import ParameterInfo
 
 import counterplay
-from counterplay.errors import CounterplayError, UnknownNameError
+from counterplay.errors import CounterplayError, CounterplayWarning, UnknownNameError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
+    "consortium": (
+        "counterplay.commands.consortium",
+        "Plan who brings how many rows.",
+        "areas/contribution.md",
+    ),
+    "offer": (
+        "counterplay.commands.offer",
+        "Find the next offer from a log of offers.",
+        "areas/principal.md",
+    ),
+    "choices": (
+        "counterplay.commands.choices",
+        "Learn tastes from recorded choices.",
+        "areas/elicitation.md",
+    ),
+    "campaign": (
+        "counterplay.commands.campaign",
+        "Run a labelling campaign of several parties.",
+        "areas/labeling.md",
+    ),
+    "elicit": (
+        "counterplay.commands.elicit",
+        "Learn a person's preferences by asking.",
+        "areas/elicitation.md",
+    ),
+    "studio": ("counterplay.commands.studio", "Open the library in the browser.", "studio.md"),
+    "serve": ("counterplay.commands.studio", "The same as studio.", "studio.md"),
+    "verify": ("counterplay.commands.verify", "Recompute what a session promised.", "verify.md"),
     "list": ("counterplay.commands.list", "List the areas and their studies.", "studies.md"),
     "run": (
         "counterplay.commands.run",
@@ -44,39 +77,15 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "List the data sets and where they come from.",
         "data.md",
     ),
-    "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
-    "consortium": (
-        "counterplay.commands.consortium",
-        "Plan who brings how many rows.",
-        "areas/contribution.md",
-    ),
-    "campaign": (
-        "counterplay.commands.campaign",
-        "Run a labelling campaign of several parties.",
-        "areas/labeling.md",
-    ),
-    "offer": (
-        "counterplay.commands.offer",
-        "Find the next offer from a log of offers.",
-        "areas/principal.md",
-    ),
-    "choices": (
-        "counterplay.commands.choices",
-        "Learn tastes from recorded choices.",
-        "areas/elicitation.md",
-    ),
-    "elicit": (
-        "counterplay.commands.elicit",
-        "Learn a person's preferences by asking.",
-        "areas/elicitation.md",
-    ),
-    "verify": ("counterplay.commands.verify", "Recompute what a session promised.", "verify.md"),
-    "studio": ("counterplay.commands.studio", "Open the library in the browser.", "studio.md"),
-    "serve": ("counterplay.commands.studio", "The same as studio.", "studio.md"),
 }
 """Command name to (module with a Typer ``app``, help line, page of the documentation). A module
 that is not there is left out, so a command is added by adding its module."""
 
+_PANELS = {
+    "Your data and models": ("audit", "consortium", "offer", "choices"),
+    "Questions to people": ("campaign", "elicit", "studio", "serve", "verify"),
+    "Theory and experiments": ("list", "run", "report", "claims", "data"),
+}
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What Typer raises for a mistake on the command line: a class of Click, from Typer 0.26 on of
@@ -90,7 +99,8 @@ class _LazyCommand(TyperCommand):
     """Stands for a command in the help; imports the module when the command is called."""
 
     def __init__(self, name: str, module: str, help: str, page: str) -> None:
-        super().__init__(name, help=help, short_help=help)
+        panel = next((title for title, names in _PANELS.items() if name in names), None)
+        super().__init__(name, help=help, short_help=help, rich_help_panel=panel)
         self._module = module
         self._page = page
 
@@ -104,7 +114,7 @@ class _LazyCommand(TyperCommand):
         """Hand over to the real command."""
         command = get_command(importlib.import_module(self._module).app)
         command.name = self.name
-        _name_guide(command, f"{documentation()}/{self._page}")
+        _complete_help(command, f"{documentation()}/{self._page}")
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
@@ -125,11 +135,26 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _name_guide(command: Any, address: str) -> None:
-    """Add a link to the help of a command and of its subcommands."""
-    command.epilog = f"{(command.epilog or '').rstrip('.')}. Guide: {address}".removeprefix(". ")
+def _complete_help(command: Any, address: str) -> None:
+    """Name the guide in the help of a command and of its subcommands, one example per line.
+
+    Typer keeps the line breaks between paragraphs only. Older versions of Typer note the help of an
+    argument before a newer click clears it, so it is read from the annotation again.
+    """
+    epilog = (command.epilog or "").rstrip(".")
+    lines = re.sub(r"(?:(?<=Example:) |(?<=Examples:) |; )(?=counterplay )", "\n\n", epilog)
+    command.epilog = f"{lines}\n\nGuide: {address}".lstrip()
+    for param in getattr(command, "params", []):
+        if not getattr(param, "help", None):
+            param.help = _annotated_help(command.callback, param.name)
     for part in getattr(command, "commands", {}).values():
-        _name_guide(part, address)
+        _complete_help(part, address)
+
+
+def _annotated_help(function: Any, name: str) -> str | None:
+    hints = get_type_hints(inspect.unwrap(function), include_extras=True) if function else {}
+    notes = getattr(hints.get(name), "__metadata__", ())
+    return next((note.help for note in notes if isinstance(note, ParameterInfo)), None)
 
 
 def documentation() -> str:
@@ -186,11 +211,18 @@ def run(arguments: list[str]) -> int:
     """
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         code = get_command(app).main(
             arguments or ["--help"], prog_name="counterplay", standalone_mode=False
         )
-        sys.stdout.flush()  # here, where a full disk or a closed pipe is caught
+        if sys.stdout is not None:  # as after >&-
+            sys.stdout.flush()  # here, where a full disk or a closed pipe is caught
     except typer.Exit as stop:
         return stop.exit_code
     except (BrokenPipeError, SystemExit) as stop:  # Typer and Rich turn the first into the second
@@ -217,6 +249,21 @@ def run(arguments: list[str]) -> int:
 def _discard_output() -> None:
     """Let the interpreter flush into nothing when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of the library is a sentence, like its errors; others are printed as ever."""
+    if issubclass(category, CounterplayWarning):
+        typer.echo(f"counterplay: warning: {message}", err=True)
+    else:
+        typer.echo(warnings.formatwarning(message, category, filename, lineno), err=True, nl=False)
 
 
 def _say(message: str, code: int) -> int:

@@ -81,6 +81,11 @@ def test_round_trip_through_label_studio(
     assert exported["case"].tolist() == frame["case"].tolist()
     assert (exported["label"] == [truth[c] for c in exported["case"]]).mean() >= 0.9
     assert run(["campaign", "status", str(log), "--json"]) == 0
+    assert json.loads(tasks.read_text()) == []  # old questions must not be answered again
+    questions = folder / "questions.csv"
+    questions.write_text("question,label\nq1,benign\n")
+    assert run(["campaign", "next", str(log), "--csv", str(questions)]) == 0
+    assert pd.read_csv(questions).empty
 
 
 @pytest.mark.claim("24.25")
@@ -174,3 +179,34 @@ def test_strange_files_are_refused() -> None:
     twice = read_answers("question;label\nq1;0\nq1;1\n")
     with pytest.raises(InvalidInputError, match=r"question q1 was not asked|is in line 2, too"):
         tell_all(campaign, twice)
+
+
+def test_rows_without_a_label_stay_open(
+    pool: tuple[Path, dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, truth = pool
+    log = begin(folder)
+    answers = folder / "answers.csv"
+    assert run(["campaign", "next", str(log), "-n", "6", "--csv", str(answers)]) == 0
+    rows = pd.read_csv(answers, dtype=str)
+    rows["label"] = [truth[case] if i < 2 else "" for i, case in enumerate(rows["case"])]
+    rows.to_csv(answers, index=False)
+    capsys.readouterr()
+    assert run(["campaign", "tell", str(log), str(answers)]) == 0
+    assert capsys.readouterr().out.startswith("2 answers taken, 4 rows without a label\n")
+    assert run(["campaign", "next", str(log), "-n", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert all(question in shown for question in rows["question"][2:])
+
+
+@pytest.mark.filterwarnings("default::counterplay.errors.AssumptionWarning")
+def test_a_warning_is_a_sentence(
+    pool: tuple[Path, dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = pool
+    told = ["campaign", "init", str(folder / "pool.csv"), "--owner", "clinic", "--classes", "a,b"]
+    assert run([*told, "--id", "case", "--max-error", "0.01", "-o", str(folder / "c.jsonl")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    for line, clinic in zip(lines, ("north", "south")):
+        assert line.startswith(f"counterplay: warning: pool '{clinic}' has 60 items: at most 1 %")

@@ -48,7 +48,10 @@ def test_from_files_to_a_plan(tables: list[str], capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     places = [text.index(word) for word in ("measured:", "recommended:", "north:", "not said")]
     assert places == sorted(places)
-    assert "<html" in Path("plan.html").read_text()
+    page = Path("plan.html").read_text()
+    assert "<html" in page
+    assert 'name="viewport"' in page  # and nothing wider than a phone but inside a box that scrolls
+    assert page.count("<table") == page.count('<div class="wide"><table') == 1
     assert run(*tables, *settings, "--json") == 0
     content = json.loads(capsys.readouterr().out)
     assert set(content["plans"]["share"]["sites"]) == {"north", "south", "east", "west"}
@@ -57,6 +60,50 @@ def test_from_files_to_a_plan(tables: list[str], capsys: pytest.CaptureFixture[s
     whole.to_csv("all.csv", index=False)
     assert run("all.csv", "--site-column", "site", *settings, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["rows"]) == 4
+
+
+@pytest.mark.claim("23.31")
+def test_names_of_sites_are_as_in_the_file_and_lost_rows_are_counted(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [pd.read_csv(t) for t in tables[:2]]
+    parts[0].loc[:4, "y"] = None
+    whole = pd.concat([parts[0].assign(site="007"), parts[1].assign(site="012")])
+    names = whole["site"].to_numpy(dtype=object)
+    names[5:8], names[-3:] = " 007 ", None
+    whole.assign(site=names).to_csv("all.csv", index=False)
+    settings = ["--label", "y", "--target", "within=0.05", "--budget", "60", "--json"]
+    assert run("all.csv", "--site-column", "site", *settings) in (0, 3)
+    content = json.loads(capsys.readouterr().out)
+    assert {row["site"]: row["owned"] for row in content["rows"]} == {"007": 145, "012": 97}
+    warnings = " ".join(content["warnings"])
+    assert "3 rows of all.csv name no site and are left out" in warnings
+    assert "5 rows of 007 have no label and are left out" in warnings
+
+
+def test_labels_coded_in_two_ways_are_no_consortium(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv("south.csv")
+    frame.assign(y=(frame["y"] == "sick").astype(int)).to_csv("south.csv", index=False)
+    assert run(*tables[:2], "--label", "y") == 2
+    told = capsys.readouterr().err
+    assert "north has none of the labels of the other sites" in told
+    assert "'sick', 'well' against 0, 1" in told
+
+
+def test_sites_that_one_model_does_not_suit_end_without_a_promise(
+    tables: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(1)
+    for name, sign in (("left", 1.0), ("right", -1.0)):
+        X = rng.normal(size=(400, 2))
+        sick = sign * (X[:, 0] + 0.3 * rng.normal(size=400)) > 0
+        pd.DataFrame(X, columns=["a", "b"]).assign(y=sick).to_csv(f"{name}.csv", index=False)
+    assert run("left.csv", "right.csv", "--label", "y", "--budget", "60") == 3
+    text = capsys.readouterr().out
+    assert "recommended: no joint plan" in text
+    assert "under a common share, which is not recommended:" in text
 
 
 @pytest.mark.claim("23.31")

@@ -356,3 +356,11 @@ def test_several_items_at_a_time(cars: Path) -> None:
     said = [a["said"] for a in session(cars)["elicitor"]["answers"]]
     assert said == ["choice", "cannot say"]
     assert "if at most 10 % of the answers given" in " ".join(result.output.split())
+
+
+def test_the_words_fit_an_attribute_of_unknown_sign(cars: Path) -> None:
+    options = ["--benefit", "comfort", "--either", "noise", "--name", "model"]
+    told = " ".join(talk(cars, "1", "s", options=options, exact=False).output.split())
+    assert "of the way from your favourite to the worst; the goal is 5 %" in told
+    assert "below your favourite" not in told
+    assert "if every answer is right: not computed where signs are unknown" in told

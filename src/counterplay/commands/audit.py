@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from counterplay.commands.options import Json, print_json
 from counterplay.core.files import read_limited, write_atomic
@@ -38,14 +38,23 @@ class _Words(TyperGroup):
         return super().parse_args(ctx, args or ["--help"])
 
 
+class _Main(TyperCommand):
+    """The main command, whose name in the help already shows its arguments."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Leave the arguments out of the usage: they would be shown twice."""
+        return [self.options_metavar or ""]
+
+
 app = typer.Typer(
     cls=_Words,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit your own model and data. First: counterplay audit init DATA. Then: counterplay "
-    "audit MODEL DATA --config audit.toml. All options: counterplay audit MODEL DATA --help.",
-    epilog="MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none. "
-    "Example: counterplay audit model.skops loans.csv --config audit.toml",
+    "audit MODEL DATA --config audit.toml. All options: counterplay audit MODEL DATA --help. "
+    "MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none.",
+    epilog="Examples: counterplay audit demo; counterplay audit init loans.csv; "
+    "counterplay audit model.skops loans.csv --config audit.toml",
 )
 
 Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: audit.toml.")]
@@ -53,6 +62,7 @@ Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: 
 
 @app.command(
     _RUN,
+    cls=_Main,
     epilog="Example: counterplay audit model.skops loans.csv --config audit.toml --time 5m",
 )
 def run(
@@ -62,24 +72,26 @@ def run(
     train: Annotated[Path | None, typer.Option(help="Rows the model was fitted on.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("audit"),
     time: Annotated[str | None, typer.Option(help="Time to spend: 60s, 5m, 2h.")] = None,
-    sections: Annotated[str | None, typer.Option(help="Only these, with commas between.")] = None,
+    sections: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Workers.")] = 1,
     trust: Annotated[
-        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you know.")
+        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you trust.")
     ] = None,
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Open a pickle: it runs the code inside.")
     ] = False,
     against: Annotated[Path | None, typer.Option(help="audit.json to compare with.")] = None,
-    plan: Annotated[Path | None, typer.Option(help="audit.json: the same rows, no clock.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="audit.json to repeat, without a clock.")
+    ] = None,
     undecided: Annotated[
         Literal["pass", "fail", "tell"], typer.Option(help="What an undecided gate counts as.")
     ] = "tell",
     junit: Annotated[Path | None, typer.Option(help="Write the gates as JUnit.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary for a CI page.")] = None,
     accept_guesses: Annotated[
-        bool, typer.Option("--accept-guesses", help="Evaluate gates on guesses, too.")
+        bool, typer.Option("--accept-guesses", help="Evaluate gates on unconfirmed guesses.")
     ] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
     as_json: Json = False,
@@ -139,7 +151,7 @@ def init(
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")] = Path("audit.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     trust: Annotated[
-        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you know.")
+        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you trust.")
     ] = None,
     trust_pickle: Annotated[
         bool, typer.Option("--trust-pickle", help="Open a pickle: it runs the code inside.")
@@ -173,7 +185,7 @@ def check(
 ) -> None:
     """Check the settings against the table; nothing is computed."""
     from counterplay.auditing.config import Config
-    from counterplay.auditing.gates import parse_gate
+    from counterplay.auditing.gates import check_gate
     from counterplay.auditing.inputs import read_rows
     from counterplay.auditing.outcome import read_outcome
     from counterplay.auditing.roles import check_moves, check_roles
@@ -184,7 +196,7 @@ def check(
     check_roles(settings, given.frame)
     check_moves(settings, given.frame[outcome.kept])
     for text in settings.gates.require:
-        parse_gate(text)
+        check_gate(text)
     for note in given.notes:
         typer.echo(f"{data.name}: {note}")
     wanted = ", ".join(map(str, outcome.positive))
@@ -233,12 +245,12 @@ def demo(
 def _look_at(model: str, frame: Any, trust: list[str], trust_pickle: bool) -> None:
     """Say which columns of a model the table lacks."""
     from counterplay.auditing.models import check_columns, load_model
-    from counterplay.tables.models import model_names
+    from counterplay.tables.models import model_names, spelt
 
     loaded = load_model(model, trust=trust, trust_pickle=trust_pickle)
     names = model_names(loaded[0])
     if names is not None:
-        check_columns(frame, names)
+        check_columns(frame, spelt(loaded[0], names, list(map(str, frame.columns))))
     else:
         typer.echo(f"{loaded[1]} knows no column names: set [model] columns", err=True)
 

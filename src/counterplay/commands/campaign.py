@@ -49,7 +49,7 @@ def init(
     ] = "party",
     noise: Annotated[float, typer.Option(help="Chance that a single answer is wrong.")] = 0.0,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the checks, for trying out; default: secret.")
+        int | None, typer.Option(help="Seed of the checks, for trials; default: secret.")
     ] = None,
 ) -> None:
     """Begin a campaign. The log holds the secret order of the checks: do not show it to labelers.
@@ -99,11 +99,8 @@ def next_questions(
 
     campaign, frame, id_column = _load(log)
     questions = campaign.ask(n, party)
-    if not questions:
-        typer.echo("nothing to ask" + ("" if party else "; the campaign is finished"))
-        return
     rows = question_rows(questions, frame, id_column)
-    if csv is not None:
+    if csv is not None:  # also without a row: old questions must not stay in the file
         write_atomic(csv, rows.assign(label="", labeler="").to_csv(index=False))
     if label_studio is not None:
         guesses = None
@@ -112,6 +109,9 @@ def next_questions(
             guesses = {q.id: labels[q.item] for q in questions if labels[q.item] is not None}
         tasks = label_studio_tasks(questions, frame, predictions=guesses)
         write_atomic(label_studio, json.dumps(tasks, indent=1, ensure_ascii=False))
+    if not questions:
+        typer.echo("nothing to ask" + ("" if party else "; the campaign is finished"))
+        return
     if csv is None and label_studio is None:
         typer.echo(rows.to_csv(index=False), nl=False)
     else:
@@ -125,9 +125,9 @@ def tell(
         Path, typer.Argument(metavar="ANSWERS", help="CSV, or an export of Label Studio.")
     ],
 ) -> None:
-    """Take answers: all of the file, or nothing if one row is bad.
+    """Record the answers of a file: all of them, or none if one row is bad.
 
-    Columns: question, label, labeler; "skip" is a label.
+    Columns: question, label, labeler; "skip" is a label. Rows without a label stay open.
 
     Example: counterplay campaign tell camp.jsonl answers.csv
     """
@@ -137,14 +137,16 @@ def tell(
 
     campaign, _, _ = _load(log)
     data = read_limited(answers, what="the answers", limit=LIMIT)
-    count = tell_all(campaign, read_answers(data.decode("utf-8-sig", "replace")))
-    typer.echo(f"{count} answers taken")
+    told = read_answers(data.decode("utf-8-sig", "replace"))
+    count = tell_all(campaign, told)
+    blank = len(told) - count
+    typer.echo(f"{count} answers taken" + (f", {blank} rows without a label" if blank else ""))
     typer.echo(campaign.status().summary())
 
 
 @app.command()
 def status(log: Log, as_json: Json = False) -> None:
-    """Say where the campaign stands, who worked how much, and what can be signed.
+    """Show where the campaign stands, who worked how much, and what can be signed.
 
     Example: counterplay campaign status camp.jsonl
     """
@@ -169,7 +171,7 @@ def export(
     log: Log,
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the labels.")],
     proof: Annotated[
-        Path | None, typer.Option(help="File for counterplay verify; it tells the checks.")
+        Path | None, typer.Option(help="File for counterplay verify; it reveals the checks.")
     ] = None,
 ) -> None:
     """Write the labels with score, source, number of answers, and whether they are disputed.
@@ -198,10 +200,15 @@ def audit(
         Path | None, typer.Option(help="CSV with the columns row and label: what was checked.")
     ] = None,
     n: Annotated[int, typer.Option("-n", help="Rows to check next.")] = 20,
-    max_error: MaxError = 0.05,
-    confidence: Sure = 0.95,
+    max_error: Annotated[
+        float | None, typer.Option(help="Share of wrong labels that is tolerated; default: 0.05.")
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="One minus the chance of a false certificate; default: 0.95."),
+    ] = None,
 ) -> None:
-    """Check delivered labels at random until at most the tolerated share is wrong, for sure.
+    """Check labels at random until it is certain that few enough of them are wrong.
 
     Rows are counted from 0. Repeat with --answers until nothing is left to check.
 

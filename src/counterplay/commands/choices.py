@@ -18,7 +18,10 @@ from counterplay.tables import read_table
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(
+    epilog="Example: counterplay choices panel.csv --person id --task chid --alternative alt "
+    "--chosen choice"
+)
 def choices(
     panel: Annotated[Path, typer.Argument(help="A table: one row per alternative on offer.")],
     person: Annotated[str, typer.Option(help="Column that says who chose.")],
@@ -29,14 +32,15 @@ def choices(
         list[str] | None,
         typer.Option(help="Column that describes alternatives; all other numbers by default."),
     ] = None,
-    reveal: Annotated[int, typer.Option(help="Own choices known before predicting.")] = 4,
+    reveal: Annotated[
+        int, typer.Option(help="Choices of a person that are known before predicting.")
+    ] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Learn how tastes are spread and how well new people's choices are predicted.
+    """Learn how tastes are distributed, and how well new people's choices are predicted.
 
-    Seven tenths of the people teach the population, the others are predicted.
-    Example: counterplay choices t.csv --person id --task chid --alternative alt --chosen choice
+    The population is fitted to seven tenths of the people; the choices of the others are predicted.
     """
     frame = read_table(panel).frame
     keys = {person, task, alternative, chosen}

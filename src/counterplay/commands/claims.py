@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from counterplay.claims import Claim, load_claims, tests_of_claims
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, print_json, print_table
 from counterplay.errors import UnknownNameError
 
 app = typer.Typer(add_completion=False)
@@ -35,7 +35,7 @@ def claims(
     area: Annotated[str | None, typer.Option(help="Only the claims of this area.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the promises of the library; those you ask for with proof, tests and studies."""
+    """Print the promises of the library; those you name with theorem, tests and studies."""
     listed = load_claims()
     if area is not None:
         known = {claim.area for claim in listed}
@@ -55,12 +55,12 @@ def claims(
 
 def _matching(listed: tuple[Claim, ...], wanted: list[str]) -> tuple[Claim, ...]:
     """Return the claims with this number, of this statement, or with all these words."""
-    words = [word.casefold() for word in wanted]
+    words = [_KINDS.get(word.rstrip("."), word) for word in " ".join(wanted).casefold().split()]
     if len(words) == 1 and (number := _ID.fullmatch(words[0])):
         named = f"{int(number[1]):02d}.{int(number[2]):02d}{number[3]}"
         found = [claim for claim in listed if claim.id == named]
         found += [c for c in listed if c.id != named and statement(c).endswith(f" {words[0]}")]
-    elif _NUMBER.fullmatch(words[-1]) and len(words) <= 2:
+    elif words and _NUMBER.fullmatch(words[-1]) and len(words) <= 2:
         about = " ".join(words)
         found = [c for c in listed if f" {statement(c)}".casefold().endswith(f" {about}")]
     else:
@@ -68,7 +68,7 @@ def _matching(listed: tuple[Claim, ...], wanted: list[str]) -> tuple[Claim, ...]
             claim: f"{claim.id} {claim.area} {claim.statement} {claim.source}" for claim in listed
         }
         found = [c for c in listed if all(word in texts[c].casefold() for word in words)]
-    if not found:
+    if not found or not words:
         raise UnknownNameError(
             f"no claim is about {' '.join(wanted)!r}; 'counterplay claims' lists all of them"
         )
@@ -123,7 +123,7 @@ def _print_all(listed: tuple[Claim, ...]) -> None:
         where = statement(claim) or "#" + claim.source.partition("#")[2]
         table.add_row(claim.id, claim.area, escape(claim.statement), f"[dim]{escape(where)}[/]")
     console = Console()
-    console.print(table)
+    print_table(console, table, (0,), room=50)
     console.print(
         f"[dim]{len(listed)} claims, each checked by at least one test; "
         "counterplay claims NUMBER shows where it is proved, tested and studied[/]"

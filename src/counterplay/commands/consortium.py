@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 NO_PROMISE = 3
+STYLE = (
+    "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere}img{max-width:100%;height:auto}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85em}"
+    "th,td{padding:.25em .6em;text-align:right;white-space:nowrap}"
+)
 
 
 @app.command(
@@ -59,10 +66,12 @@ def consortium(
         str, typer.Option(help="accuracy, balanced_accuracy, neg_log_loss or roc_auc.")
     ] = "accuracy",
     budget: Annotated[int | None, typer.Option(help="Number of fits; default about 176.")] = None,
-    cost: Annotated[list[str] | None, typer.Option(help="Price of a row: north=2.")] = None,
-    cap: Annotated[list[str] | None, typer.Option(help="Most rows of a site: north=500.")] = None,
+    cost: Annotated[list[str] | None, typer.Option(help="Price of a row: north=2; repeat.")] = None,
+    cap: Annotated[
+        list[str] | None, typer.Option(help="Most rows of a site: north=500; repeat.")
+    ] = None,
     site_column: Annotated[
-        str | None, typer.Option(help="Column that names the site, for one table of all.")
+        str | None, typer.Option(help="Column that names the site, if one table holds all.")
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
     points: Annotated[
@@ -76,11 +85,11 @@ def consortium(
         Path | None, typer.Option(help="Write a page (or, for 'site', the points).")
     ] = None,
     flower: Annotated[Path | None, typer.Option(help="Write a Flower app here.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the folder.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
     as_json: Json = False,
 ) -> None:
-    """Plan how many rows each site brings, so that every site is served with confidence."""
+    """Plan how many rows each site brings, so that the promise to every site is kept."""
     from counterplay.contribution import SitePoints, plan_consortium
 
     given = list(tables or [])
@@ -119,17 +128,20 @@ def consortium(
             typer.echo(f"wrote {out}")
         if written:
             typer.echo(f"wrote {len(written)} files; rehearse: python {flower}/rehearse.py")
-    if not plan.promised.any():
+    if plan.recommended is None or not plan.promised.any():
         raise typer.Exit(NO_PROMISE)
 
 
 def page(plan: ConsortiumPlan) -> str:
-    """One self-contained page; every name is escaped."""
-    style = "body{font-family:sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}"
+    """One self-contained page, also for a phone; every name is escaped."""
     title = html.escape(f"{plan.points.k} sites, {plan.request.targets.text}")
+    rows = plan.to_frame().round(3).to_html(border=0)
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{style}</style></head><body><h1>{title}</h1>{plan._repr_html_()}</body></html>\n"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
+        f"<pre>{html.escape(plan.summary())}</pre>{plan._picture()}"
+        f'<div class="wide">{rows}</div></body></html>\n'
     )
 
 
@@ -143,7 +155,9 @@ def _read(
     if site_column is not None:
         if len(tables) != 1:
             raise InvalidInputError(f"--site-column splits one table, got {len(tables)}")
-        return read_sites(_split(tables[0], site_column), label, drop=drop)
+        parts, notes = _split(tables[0], site_column)
+        sites = read_sites(parts, label, drop=drop)
+        return replace(sites, warnings=(*notes, *sites.warnings))
     files: dict[str, Any] = {}
     for path in tables:
         name = Path(path).stem
@@ -153,15 +167,25 @@ def _read(
     return read_sites(files, label, drop=drop)
 
 
-def _split(path: str, column: str) -> dict[str, Any]:
-    frame = read_table(path).frame
+def _split(path: str, column: str) -> tuple[dict[str, Any], list[str]]:
+    """The rows of every site, and what was left out; names are as they stand in the file."""
+    frame, file = read_table(path, texts=[column]).frame, Path(path).name[:60]
     if column not in frame.columns:
         columns = ", ".join(str(c)[:30] for c in frame.columns[:5])
         raise InvalidInputError(
-            f"{Path(path).name[:60]} has no column {shown(column, 60)}; its columns are {columns}"
+            f"{file} has no column {shown(column, 60)}; its columns are {columns}"
         )
-    known = frame[frame[column].notna()]
-    return {str(n): part.drop(columns=column) for n, part in known.groupby(column, sort=True)}
+    names = frame[column].map(_site_name, na_action="ignore")
+    lost = int((names.isna() | (names == "")).sum())
+    notes = [f"{lost} rows of {file} name no site and are left out"] if lost else []
+    rows = frame.drop(columns=column)
+    return {n: rows[names == n] for n in sorted(set(names.dropna()) - {""})}, notes
+
+
+def _site_name(cell: Any) -> str:
+    """A whole number as one writes it, a text without the spaces around it."""
+    whole = isinstance(cell, float) and cell.is_integer()
+    return str(int(cell) if whole else cell).strip()
 
 
 def _numbers(values: Sequence[str] | None, what: str) -> dict[str, float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, print_json, print_table
 
 app = typer.Typer(add_completion=False)
 
@@ -24,9 +24,8 @@ def data(as_json: Json = False) -> None:
 
     table = Table("name", "kind", "rows", "here", "description", "where", box=None, pad_edge=False)
     table.columns[2].justify = "right"
-    table.columns[-1].overflow = "fold"
     for row in rows:
         here = "[green]yes[/]" if row["available"] else "[dim]no[/]"
         words = (escape(row[field]) for field in ("description", "where"))
         table.add_row(row["name"], row["kind"], f"{row['rows']:,}", here, *words)
-    Console().print(table)
+    print_table(Console(), table, (0,), room=50)

@@ -58,7 +58,7 @@ def elicit(
     ] = None,
     either: Annotated[
         list[str] | None,
-        typer.Option(help="Column of which some want more, some less; repeat the option."),
+        typer.Option(help="Column that some want more of, others less; repeat the option."),
     ] = None,
     name: Annotated[
         str | None,
@@ -66,7 +66,9 @@ def elicit(
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(help="Stop when at most this fraction below the best: 0.05, exact 0.01."),
+        typer.Option(
+            help="Stop when at most this fraction below the best: 0.05; with --exact 0.01."
+        ),
     ] = None,
     errors: Annotated[
         float | None, typer.Option(help="Largest share of wrong answers, 0.1 by default.")

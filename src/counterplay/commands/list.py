@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import typer
 
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, print_json, print_table
 
 app = typer.Typer(add_completion=False)
 
@@ -44,6 +44,6 @@ def list_studies(as_json: Json = False) -> None:
             )
             table.add_row(f"  {study.id}", escape(study.title) + needs)
         console.print(f"[bold]{area.name}[/]  {escape(area.title)}")
-        console.print(table)
+        print_table(console, table, (0,))
     if not areas:
         console.print("no area is installed")

@@ -78,7 +78,7 @@ def offer(
     page: Annotated[Path | None, typer.Option("--html", help="Write a page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a log of offers and outcomes shows, and which offer to make next."""
+    """Show what a log of offers and outcomes tells, and which offer to make next."""
     from counterplay.principal import fit_game
 
     if state is not None and rounds is None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from counterplay.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
@@ -31,10 +38,22 @@ Refresh = Annotated[
     ),
 ]
 ScaleOption = Annotated[
-    Literal["quick", "full"], typer.Option("--scale", help="Seconds, or what a paper prints.")
+    Literal["quick", "full"], typer.Option("--scale", help="Takes seconds, or as in a paper.")
 ]
 
 OUT = Path("build")
+
+
+def check_writable(out: Path) -> None:
+    """Make the folder for results; refuse, before any work, one that cannot be written to."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InvalidInputError(
+            f"{str(out)[:150]} cannot be written to ({error.strerror}); name a folder with --out"
+        ) from None
 
 
 def store_path(store: Path | None, out: Path) -> Path:
@@ -45,3 +64,37 @@ def store_path(store: Path | None, out: Path) -> Path:
 def print_json(content: Any) -> None:
     """Print ``content`` as JSON."""
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_table(console: Console, table: Table, whole: tuple[int, ...], room: int = 20) -> None:
+    """Print a table without cutting a word off.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    table
+        The table.
+    whole
+        Columns of names, which keep their width so that they can be copied.
+    room
+        Width that the other columns need; where there is less, one record stands below the other.
+    """
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for column in table.columns:
+        column.overflow = "fold"
+    for place in whole:
+        names = [Text.from_markup(str(cell)) for cell in table.columns[place].cells]
+        table.columns[place].width = max((name.cell_len for name in names), default=1)
+    wide = sum((table.columns[place].width or 0) + 2 for place in whole)
+    if wide + room <= console.width:
+        console.print(table)
+        return
+    heads = [f"{column.header}: " if column.header else "" for column in table.columns]
+    for record in zip(*(list(column.cells) for column in table.columns)):
+        told = [str(cell) for cell in record]
+        console.print(" ".join(told[place] for place in whole), soft_wrap=True)
+        for place in set(range(len(told))) - set(whole):
+            console.print(Padding(heads[place] + told[place], (0, 0, 0, 4)))

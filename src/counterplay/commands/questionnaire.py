@@ -203,9 +203,12 @@ class Questionnaire:
         if isinstance(self.elicitor, ReliableElicitor):
             state = self.elicitor._state
             now = state.credible_regret(state.recommended())
+            where = "below your favourite"
+            if self.catalogue.either:
+                where = "of the way from your favourite to the worst"
             return (
-                f"[dim]the best guess so far is probably at most {100 * now:.3g} % below your "
-                f"favourite; the goal is {100 * goal:.3g} %, even if some answers are wrong[/]"
+                f"[dim]the best guess so far is probably at most {100 * now:.3g} % {where}; the "
+                f"goal is {100 * goal:.3g} %, even if some answers are wrong[/]"
             )
         now = self.elicitor.certificate
         return (

@@ -19,6 +19,7 @@ from counterplay.commands.options import (
     Seed,
     StorePath,
     UseBackend,
+    check_writable,
     print_json,
     store_path,
 )
@@ -67,7 +68,10 @@ def report(
     entries = select(targets) if targets else studies_of(load_areas())
     talk = not (quiet or as_json)
     failed: CellError | None = None
+    if run:
+        check_writable(out)
     with Store(store_path(store, out), create=run) as opened:
+        check_writable(out)
         if run:
             try:
                 run_studies(

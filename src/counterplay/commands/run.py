@@ -20,7 +20,9 @@ from counterplay.commands.options import (
     Seed,
     StorePath,
     UseBackend,
+    check_writable,
     print_json,
+    print_table,
     store_path,
 )
 from counterplay.errors import InvalidInputError, MissingDependencyError
@@ -69,6 +71,7 @@ def run(
     talk = not (quiet or as_json)
     entries = can_run(_chosen(targets or [], everything), scale, talk)
     failed: CellError | None = None
+    check_writable(out)
     with Store(store_path(store, out)) as opened:
         try:
             summary = run_studies(
@@ -168,7 +171,7 @@ def _print(result: StudyResult, files: list[Path]) -> None:
         f"\n[bold]{result.id}[/]  {escape(result.entry.study.title)}  "
         f"[dim]{len(result.frame)} cells, {result.wall_time:.1f} s[/]"
     )
-    console.print(table)
+    print_table(console, table, (0, 1), room=50)
     for path in files:
         if path.suffix == ".png":
             console.print(f"[dim]figure[/] {escape(str(path))}", soft_wrap=True, highlight=False)

@@ -23,7 +23,9 @@ from counterplay.commands.studio_options import (
 )
 from counterplay.errors import InvalidInputError, UnknownNameError
 
-admin = typer.Typer(add_completion=False, no_args_is_help=True, help="People who operate.")
+admin = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="People who operate the studio."
+)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 _PASSWORD = "COUNTERPLAY_PASSWORD"
 

@@ -12,22 +12,24 @@ from counterplay.commands.options import Json, print_json
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog="Examples: counterplay verify cars.jsonl")
+@app.command(
+    epilog="Examples: counterplay elicit cars.csv --export cars.jsonl; "
+    "counterplay verify cars.jsonl --table cars.csv"
+)
 def verify(
     export: Annotated[Path, typer.Argument(metavar="FILE", help="An export, such as cars.jsonl.")],
     table: Annotated[
-        Path | None, typer.Option(help="The CSV file of the items, to check that they are its own.")
+        Path | None,
+        typer.Option(help="The CSV file of the items, to check that they come from it."),
     ] = None,
     receipt: Annotated[
-        list[str] | None, typer.Option(help="A code that somebody noted; repeat the option.")
+        list[str] | None, typer.Option(help="A code that a participant kept; repeat the option.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Check every hash of an export and recompute every result that it states.
 
     Prints one line each: ok, failed or erased. Exit code 3 when something failed.
-
-    Example: counterplay elicit cars.csv --export cars.jsonl; counterplay verify cars.jsonl
     """
     from counterplay.verify import verify as recompute
 
