@@ -76,4 +76,4 @@ hashes: $(VENV)/made ## pin the base dependencies of a release with their hashes
 	  --python-version 3.11 --no-emit-index-url --no-annotate --no-header --quiet -o requirements-release.txt
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) .venv-peers build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-peers-apart build dist site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

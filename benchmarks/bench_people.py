@@ -207,7 +207,9 @@ def panels() -> None:
     try:
         train, test = _split(panel_of("train tickets"), 0)
     except DataUnavailableError as error:
-        skipped("elicitation", what, f"{error!s:.100}")
+        skipped(
+            "elicitation", what, f"{error!s:.100}".partition(" is neither ")[0] + " is not here"
+        )
         return
     fit = timed(lambda: train.fit_population(random_state=0), cpu=True)
     population = fit.result
@@ -280,7 +282,9 @@ def streams(seeds: int = 5) -> None:
         try:
             found = {policy: harm(policy) for policy in (GUARD, *RIVER)}
         except DataUnavailableError as error:
-            skipped("tradeoff", what, f"{error!s:.100}")
+            skipped(
+                "tradeoff", what, f"{error!s:.100}".partition(" is neither ")[0] + " is not here"
+            )
             continue
         best = min(RIVER, key=lambda policy: found[policy])
         compare("tradeoff", what, found[GUARD], found[best], against=f"{best}, best of four",

@@ -293,6 +293,8 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 def read(path: Path) -> list[Record]:
     """Return the records of a file; of two about the same comparison, the later one.
 
+    A comparison that was left out once and made later is no longer called left out.
+
     Raises
     ------
     ValueError
@@ -306,6 +308,7 @@ def read(path: Path) -> list[Record]:
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path.name}, line {number}: {error}") from error
         who = record["theirs"]["name"] if record["kind"] == "comparison" else record["kind"]
+        found.pop((record["area"], record["what"], "skipped", ""), None)
         found[record["area"], record["what"], who, record.get("unit", "")] = record
     return list(found.values())
 

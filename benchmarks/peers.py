@@ -1,8 +1,9 @@
 """All benchmarks beside every peer that installs: ``make bench-peers``.
 
-Makes ``.venv-peers`` with the package and its extras, installs the packages of ``peers.txt`` one by
-one (a package that does not install beside ``constraints.txt`` is said and left out), runs every
-``bench_*.py`` and writes ``results.jsonl``. Names as arguments run only these benchmarks and add
+Makes ``.venv-peers`` with the package and its extras and installs the packages of ``peers.txt`` one
+by one; one that does not install beside ``constraints.txt`` is reported and left out. A peer that
+needs older libraries than ours gets an environment of its own. Then runs every ``bench_*.py`` and
+writes ``results.jsonl``. Names as arguments run only these benchmarks and add
 to the file: ``python benchmarks/peers.py core tables``. A benchmark that fails does not stop the
 others; the exit code says so at the end.
 """
@@ -21,6 +22,7 @@ VENV = ROOT / ".venv-peers"
 PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
 RESULTS = HERE / "results.jsonl"
 TORCH = "torch==2.13.0"
+APART = {"COUNTERPLAY_GISKARD": "giskard==2.19.2"}  # variable that names its Python, requirement
 RECORD = "import json, sys, ledger; ledger.setup(json.loads(sys.argv[1]))"
 
 
@@ -32,12 +34,36 @@ def requirements() -> list[str]:
 
 def install(*what: str) -> bool:
     """Install into the environment; whether it worked."""
-    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--constraint", str(ROOT / "constraints.txt"), *what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _pip(PYTHON, "--constraint", str(ROOT / "constraints.txt"), *what)
+
+
+def _pip(python: Path, *what: str) -> bool:
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*command, *what], capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{what[-1]} does not install: {done.stderr.strip().splitlines()[-1:]}", flush=True)
     return done.returncode == 0
+
+
+def apart() -> dict[str, str]:
+    """Make an environment for each peer that needs one; return the variables that name them."""
+    found = {}
+    for variable, requirement in APART.items():
+        folder = ROOT / ".venv-peers-apart" / requirement
+        python = folder / PYTHON.relative_to(VENV)
+        if variable in os.environ:
+            found[variable] = os.environ[variable]
+        elif (folder / "made").exists() or _own(folder, python, requirement):
+            found[variable] = str(python)
+    return found
+
+
+def _own(folder: Path, python: Path, requirement: str) -> bool:
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    made = _pip(python, requirement)
+    if made:
+        (folder / "made").touch()
+    return made
 
 
 def make() -> dict[str, str]:
@@ -64,10 +90,15 @@ def plain(name: str) -> str:
 
 
 def main(names: list[str]) -> None:
-    peers = make()
+    peers, own = make(), apart()
+    for variable, requirement in APART.items():
+        name, _, version = requirement.partition("==")
+        peers[name] = version if variable in own else "does not install"
     if not names:
         RESULTS.unlink(missing_ok=True)
-    environment = {**os.environ, "COUNTERPLAY_BENCH": str(RESULTS), "PYTHONPATH": str(HERE)}
+    environment = {
+        **os.environ, **own, "COUNTERPLAY_BENCH": str(RESULTS), "PYTHONPATH": str(HERE),
+    }  # fmt: skip
     subprocess.run([PYTHON, "-c", RECORD, json.dumps(peers)], env=environment, check=True)
     failed = []
     for script in sorted(HERE.glob("bench_*.py")):

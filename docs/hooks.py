@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import page_code
 import pages
+import reference
 import speed
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -31,9 +32,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     written = {path.stem for path in (docs / "areas").glob("*.md")}
     areas = sorted(written, key=lambda name: (_place(name), name))
     config.nav = [
-        {"Home": "index.md"},
-        {"Start here": "start.md"},
-        {"Getting started": "getting-started.md"},
+        {
+            "Home": [
+                "index.md",
+                {"Start here": "start.md"},
+                {"Getting started": "getting-started.md"},
+            ]
+        },
         {
             "Tutorials": [
                 {"A data scientist with a table": "tutorials/data-scientist.md"},
@@ -42,21 +47,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"A researcher": "tutorials/researcher.md"},
             ]
         },
-        {"Areas": [{_short(name): f"areas/{name}.md"} for name in areas]},
+        {"Guides": [{_short(name): f"areas/{name}.md"} for name in areas]},
         {
-            "Using it": [
+            "Tools": [
                 {"The audit": "audit.md"},
                 {"The studio": "studio.md"},
-                {"Your own table": "tables.md"},
+                {"Operating the studio": "studio-operating.md"},
+                {"Bring your table": "tables.md"},
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
-                {"Examples": "examples.md"},
-                {"Figures of the studies": "gallery.md"},
-                {"Speed and quality": "speed.md"},
-                {"Other libraries": "comparison.md"},
+                *([{"Figures of the studies": "gallery.md"}] if pages.figures() else []),
             ]
         },
+        {"Examples": "examples.md"},
         {
             "Theory": [
                 "theory/index.md",
@@ -68,11 +72,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {
             "Reference": [
                 "api/index.md",
-                *({name: f"api/{name}/index.md"} for name in pages.api_packages()),
+                *({name: f"api/{name}/index.md"} for name in reference.api_packages()),
             ]
         },
         {
             "Project": [
+                {"Other libraries": "comparison.md"},
+                {"Speed and quality": "speed.md"},
                 {"Extending": "extending.md"},
                 {"Contributing": "contributing.md"},
                 {"Security": "security.md"},
@@ -81,7 +87,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         },
     ]
     if not areas:
-        config.nav = [entry for entry in config.nav if "Areas" not in entry]
+        config.nav = [entry for entry in config.nav if "Guides" not in entry]
     return config
 
 
@@ -122,7 +128,8 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     if not page.file.src_uri.startswith("api/"):
         return html
     html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)(?:~[\w.]*\.)?", r"\1", html)
-    return html.replace("::</p>", ":</p>")
+    root = "../" * page.url.count("/")
+    return reference.linked(html.replace("::</p>", ":</p>"), root)
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:

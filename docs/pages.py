@@ -17,8 +17,6 @@ BOOK = ROOT / "docs" / "theory"
 SHOWN = ROOT / "docs" / "examples"  # what the examples print and draw (docs/render_examples.py)
 _HEADING = re.compile(r"^#+ (?P<title>.*?) *(?:\{ *#(?P<anchor>[\w-]+) *\})?$", re.MULTILINE)
 
-MODULES = ("bounds", "instances", "lab")
-
 # In the order of the book; the sentence is what a visitor has in mind.
 SITUATIONS = {
     "strategic": "People adapt their features to be accepted by your classifier.",
@@ -38,19 +36,15 @@ def present_areas() -> list[str]:
     return [name for name in SITUATIONS if (PACKAGE / name / "__init__.py").exists()]
 
 
-def api_packages() -> list[str]:
-    """Return the packages and modules that get a reference page."""
-    shared = ("auditing", "studio", "tables", "federated", "datasets", "studies", "testing", "core")
-    return [*present_areas(), *(name for name in shared if _is_module(PACKAGE, name))]
-
-
 def generated() -> dict[str, str]:
     """Return every generated page by its path in the site."""
-    found = {uri: page for name in api_packages() for uri, page in api_pages(name).items()}
-    found["api/index.md"] = reference_page()
+    import reference  # it needs the names of this module
+
+    found = reference.generated()
     found |= example_pages()
-    found["claims.md"] = claims_page()
-    found["gallery.md"] = gallery_page()
+    found |= claims_pages()
+    if figures():
+        found["gallery.md"] = gallery_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["security.md"] = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -156,200 +150,33 @@ def studies_table() -> str:
     return "\n".join(lines) if len(lines) > 2 else "No study is part of this build yet."
 
 
-def reference_page() -> str:
-    """Return the front page of the reference: every package with the first line of its story."""
-    lines = ["# Reference", "", "| package | what it is |", "|---|---|"]
-    for name in api_packages():
-        story = ast.get_docstring(_parse(_module_file(f"counterplay.{name}"))) or ""
-        lines.append(
-            f"| [`counterplay.{name}`]({name}/index.md) | {cell(story.split(chr(10))[0])} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def api_pages(package: str) -> dict[str, str]:
-    """Return the reference of a package: an index with one line per name, and a page per name."""
-    if package in ("core", "studies"):
-        return {f"api/{package}/index.md": _api_of_modules(package)}
-    folder = PACKAGE / package
-    if not folder.is_dir():
-        page = f"# counterplay.{package}\n\n{_module_directive(package, heading_level=2)}\n"
-        return {f"api/{package}/index.md": page}
-    tree = _parse(folder / "__init__.py")
-    objects = _names_from_modules(tree, f"counterplay.{package}")
-    names = public_names(tree)
-    modules = [name for name in names if _is_module(folder, name) and name not in objects]
-    modules += [part for part in MODULES if part not in modules and _is_module(folder, part)]
-    found = {}
-    parts = [f"# counterplay.{package}", _story(ast.get_docstring(tree) or "")]
-    listed = {"": [name for name in names if name not in modules]}
-    listed |= {part: _public(_module_file(f"counterplay.{package}.{part}")) for part in modules}
-    for part, members in listed.items():
-        module = f"counterplay.{package}.{part}".rstrip(".")
-        prefix = f"{part}." if part else ""
-        if part:
-            story = ast.get_docstring(_parse(_module_file(module))) or ""
-            parts += [f"## {package}.{part} {{ #{part} }}", _story(story)]
-        lines = ["| name | what it is |", "|---|---|"]
-        for name in members:
-            page = f"{prefix}{name}.md"
-            lines.append(f"| [`{name}`]({page}) | {cell(summary_line(module, name))} |")
-            found[f"api/{package}/{page}"] = _object_page(package, f"{prefix}{name}")
-        if members:
-            parts.append("\n".join(lines))
-    found[f"api/{package}/index.md"] = "\n\n".join(parts) + "\n"
-    return found
-
-
-def _object_page(package: str, name: str) -> str:
-    title = name.rpartition(".")[2]
-    module = f"counterplay.{package}.{name}".rpartition(".")[0]
-    block = _directive(f"{package}.{name}", heading_level=1, inherited_members=True)
-    where = f"[counterplay.{package}](index.md) · `from {module} import {title}`"
-    return f"---\ntitle: {title}\n---\n\n{where}\n\n{block}\n"
-
-
-def _public(path: Path) -> list[str]:
-    """Return the names of a module: its ``__all__``, else what it defines itself."""
-    tree = _parse(path)
-    defined = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    ]
-    return public_names(tree) or defined
-
-
-def _module_file(module: str) -> Path:
-    path = PACKAGE.parent.joinpath(*module.split("."))
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-@cache
-def summary_line(module: str, name: str) -> str:
-    """Return the first sentence of the documentation of a name, wherever it is defined."""
-    if _is_module(_module_file(module).parent, name) and _module_file(module).name == "__init__.py":
-        return _first_line(ast.get_docstring(_parse(_module_file(f"{module}.{name}"))))
-    path = _module_file(module)
-    body = list(_parse(path).body)
-    body += [node for part in body if isinstance(part, ast.If) for node in part.body]
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        is_it = isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
-        if is_it and (line := _first_line(ast.get_docstring(node))):  # an overload has none
-            return line
-        if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
-            return _constant_line(path, node, after)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counterplay"):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return summary_line(str(node.module), alias.name)
-    return ""
-
-
-def _targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
-
-
-def _constant_line(path: Path, node: ast.stmt, after: ast.stmt | None) -> str:
-    """Return what is said about a constant: the text below it, beside it, or above it."""
-    if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-        return _first_line(str(after.value.value))
-    lines = path.read_text(encoding="utf-8").splitlines()
-    beside = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")[2]
-    above = lines[node.lineno - 2].strip() if node.lineno > 1 else ""
-    return beside or (above.lstrip("#: ") if above.startswith("#") else "")
-
-
-def _first_line(docstring: str | None) -> str:
-    """Return the first paragraph of a docstring on one line, without roles."""
-    first = (docstring or "").strip().split("\n\n")[0]
-    return re.sub(r":\w+:`~?([^`]+)`", r"\1", " ".join(first.split())).replace("``", "")
-
-
-def _api_of_modules(package: str) -> str:
-    folder = PACKAGE / package
-    story = ast.get_docstring(_parse(folder / "__init__.py")) or ""
-    parts = [f"# counterplay.{package}", _story(story)]
-    hidden = set(SITUATIONS) if package == "studies" else set()
-    for path in sorted(folder.iterdir()):
-        module = path.stem
-        if module.startswith("_") or module in hidden or not _is_module(folder, module):
-            continue
-        parts += [f"## {package}.{module}", _module_directive(f"{package}.{module}")]
-    return "\n\n".join(parts) + "\n"
-
-
-def _directive(name: str, **options: object) -> str:
-    """Return the block that mkdocstrings replaces by the documentation of an object."""
-    lines = [f"::: counterplay.{name}", "    options:"]
-    lines += [f"      {key}: {str(value).lower()}" for key, value in options.items()]
-    return "\n".join(lines)
-
-
-def _module_directive(name: str, heading_level: int = 3) -> str:
-    options = {"show_root_heading": False, "show_root_toc_entry": False}
-    return _directive(name, heading_level=heading_level, **options)
-
-
-def _story(docstring: str) -> str:
-    """Return a module docstring as Markdown."""
-    text = re.sub(r":(?:class|func|meth|mod|attr|exc):`(?:~[\w.]*\.)?", "`", docstring)
-    return re.sub(r"::(?=\n\n)", ":", text)
-
-
-def public_names(tree: ast.Module) -> list[str]:
-    """Return the names in ``__all__``."""
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets):
-            assert isinstance(node, ast.Assign)
-            return list(ast.literal_eval(node.value))
-    return []
-
-
-def _names_from_modules(tree: ast.Module, package: str) -> set[str]:
-    """Return what is imported out of a module: ``audit`` may be a function in ``audit.py``."""
-    return {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module != package
-        for alias in node.names
-    }
-
-
-def _is_module(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
-
-
-@cache
-def _parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def claims_page() -> str:
-    """Return the map from every claim to the tests that check it and the studies that show it."""
+def claims_pages() -> dict[str, str]:
+    """Return the map from every claim to its tests and studies: one page per area, and a front."""
     claims = parse_claims((PACKAGE / "claims.toml").read_text(encoding="utf-8"))
     tests = claim_tests(ROOT / "tests")
     studies = _claim_studies()
-    parts = [
-        "# From theorem to code",
-        "Every promise of the library is one entry of `claims.toml`. Each is checked by at least "
-        "one test that carries its id; a promise without a test, or a test with an unknown id, "
-        "fails the test run. Run the tests of one promise with "
-        "`python -m pytest -k NAME` or list all promises with `counterplay claims`.",
-    ]
     by_area: dict[str, list[Claim]] = defaultdict(list)
     for claim in claims:
         by_area[claim.area].append(claim)
     order = [*SITUATIONS, *(area for area in by_area if area not in SITUATIONS)]
-    for area in order:
-        if by_area[area]:
-            parts.append(f"## {area}")
-            parts.append(_claims_table(by_area[area], tests, studies))
-    if not claims:
-        parts.append("No claim is part of this build yet.")
-    return "\n\n".join(parts) + "\n"
+    areas = [area for area in order if by_area[area]]
+    lines = ["| area | claims |", "|---|---|"]
+    lines += [f"| [{area}](claims/{area}.md) | {len(by_area[area])} |" for area in areas]
+    front = [
+        "# From theorem to code",
+        f"Each of the {len(claims)} promises of the library is one entry of `claims.toml`, a "
+        "*claim*, and at least one test carries its id. A claim without a test, or a test with an "
+        "unknown id, fails the test run.",
+        "\n".join(lines),
+        "`counterplay claims` prints the same table in a terminal, `counterplay claims 02.01` one "
+        "claim with its theorem, tests and study. To run the tests of a claim, give pytest the "
+        "names in the last column.",
+    ]
+    found = {"claims.md": "\n\n".join(front) + "\n"}
+    for area in areas:
+        table = _claims_table(by_area[area], tests, studies).replace("](theory/", "](../theory/")
+        found[f"claims/{area}.md"] = f"# Claims: {area}\n\n[All areas](../claims.md)\n\n{table}\n"
+    return found
 
 
 def _claims_table(
@@ -365,7 +192,7 @@ def _claims_table(
         names = [*tests.get(claim.id, ["no test yet"]), *shown]
         evidence = "<br>".join(f"<code>{name}</code>" for name in names)
         anchor = f'<span id="claim-{claim.id}">{claim.id}</span>'
-        promise = f"{cell(claim.statement)}<br>{source_link(claim.source)}"
+        promise = f"{sentence(claim.statement)}<br>{source_link(claim.source)}"
         lines.append(f"| {anchor} | {promise} | {evidence} |")
     return "\n".join([*lines, "\n</div>"])
 
@@ -415,6 +242,18 @@ def cell(text: str) -> str:
     for sign in ("\\", "*", "_", "`", "<", "["):
         text = text.replace(sign, "\\" + sign)
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def sentence(text: str) -> str:
+    """Return the same, but `names in code` stay code."""
+    held: list[str] = []
+
+    def hold(match: re.Match[str]) -> str:
+        held.append(match[0].replace("|", "\\|"))
+        return f"\0{len(held) - 1}\0"
+
+    text = cell(re.sub(r"`[^`]+`", hold, text))
+    return re.sub(r"\0(\d+)\0", lambda match: held[int(match[1])], text)
 
 
 def _claim_studies() -> dict[str, list[str]]:
@@ -492,12 +331,6 @@ def gallery_page() -> str:
                 blocks.append(_figure(uri, study.title, f"{area.name}/{study.name}"))
         if blocks:
             parts += [f"## {area.title}", '<div class="gallery">', *blocks, "</div>"]
-    if len(parts) == 2:
-        parts.append(
-            '!!! note "No figures in this build"\n'
-            "    The gallery shows what the last run of the studies drew. Run `make demo`, "
-            "then `make docs`."
-        )
     return "\n\n".join(parts) + "\n"
 
 

@@ -130,7 +130,8 @@ def _area(area: str, records: list[ledger.Record]) -> list[str]:
             "| what | ours | against | ratio | range | who wins | promised |",
             "|---|---|---|---|---|---|---|",
         ]
-        parts.append("\n".join([*lines, *map(_compared, kinds["comparison"])]))
+        table = "\n".join([*lines, *map(_compared, kinds["comparison"])])
+        parts.append(f'<div class="compared" markdown>\n\n{table}\n\n</div>')
     if kinds["growth"]:
         lines = ["| our own cost | by | cost | grows like | promised |", "|---|---|---|---|---|"]
         parts.append("\n".join([*lines, *map(_grown, kinds["growth"])]))

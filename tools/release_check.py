@@ -96,8 +96,9 @@ def wheel_alone(name: str, chosen: str) -> None:
 
 HERE = f"3.{sys.version_info.minor}"
 wheel_alone(f"newest versions, Python {HERE}", "newest or g8")
-wheel_alone(f"oldest declared versions, Python {HERE}", "oldest and not extras")
+wheel_alone(f"oldest declared versions, Python {HERE}", "oldest and not extras and not torch")
 wheel_alone(f"oldest declared versions of the extras, Python {HERE}", "extras")
+wheel_alone(f"oldest declared torch, Flower and Ray, Python {HERE}", "torch")
 for other in sorted({"3.11", "3.12", "3.13"} - {HERE}):
     wheel_alone(f"newest versions, Python {other}", other)
 
