@@ -43,6 +43,13 @@ def changed(path, place, **values):
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
+def test_a_comparison_that_is_made_later_is_no_longer_left_out(kept):
+    ledger.compare("tradeoff", "a guard", 1.0, 2.0, against="river")
+    told = [(r["kind"], r["what"]) for r in ledger.read(kept)]
+    assert ("comparison", "a guard") in told
+    assert ("skipped", "a guard") not in told
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_every_benchmark_compiles_and_says_its_results_through_the_ledger(script):
     tree = ast.parse(script.read_text(encoding="utf-8"))

@@ -6,6 +6,8 @@ import ast
 import contextlib
 import fcntl
 import functools
+import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -25,6 +27,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import page_code
 import pages
+import reference
 import versions
 
 WRITTEN = sorted(path for path in (ROOT / "docs").rglob("*.md"))
@@ -151,8 +154,8 @@ def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
 
 
 def test_g7_the_index_says_in_one_line_what_a_name_is() -> None:
-    for package in pages.api_packages():
-        made = pages.api_pages(package)
+    for package in reference.api_packages():
+        made = reference.api_pages(package)
         index = made[f"api/{package}/index.md"]
         rows = re.findall(r"^\| \[`(\w+)`\]\(([^)]+)\) \| (.*) \|$", index, flags=re.MULTILINE)
         assert len(rows) == len(made) - 1
@@ -283,6 +286,59 @@ def test_the_site_has_what_typesets_formulas(site: Path) -> None:
     assert "MIT" in (folder / "LICENSE").read_text(encoding="utf-8")
 
 
+def test_what_a_docstring_cites_is_a_link_into_the_book() -> None:
+    cited = '<p>Theorem 2.1, "Setting", see docs/theory/02-strategic-finite.md.</p>'
+    place = "../../../theory/02-strategic-finite/"
+    assert reference.linked(cited, "../../../") == (
+        f'<p><a href="{place}#thm-2-1">Theorem 2.1</a>, "<a href="{place}#setting">Setting</a>", '
+        f'see <a href="{place}">docs/theory/02-strategic-finite.md</a>.</p>'
+    )
+    page = reference.linked(
+        "<p>docs/audit.md; Lemma 2.1, docs/theory/02-strategic-finite.md</p>", ""
+    )
+    assert '<a href="audit/">docs/audit.md</a>' in page
+    assert '<a href="theory/02-strategic-finite/#lem-2-1">Lemma 2.1</a>' in page
+    for kept in ("<p>Theorem 2.1 of somebody else.</p>", "<pre>docs/theory/02-x.md</pre>"):
+        assert reference.linked(kept, "") == kept
+
+
+def faces() -> dict[str, str]:
+    """Return the docstrings of the classes and functions that the packages show, by name."""
+    found = {}
+    for package in reference.api_packages():
+        module = importlib.import_module(f"counterplay.{package}")
+        for name in getattr(module, "__all__", ()):
+            held = getattr(module, name)
+            kind = held if isinstance(held, type) else type(held)
+            if callable(held) and not issubclass(kind, Exception):
+                found[f"{package}.{name}"] = inspect.cleandoc(held.__doc__ or "")
+    return found
+
+
+def dead_citations(text: str) -> list[str]:
+    """Return the pages that a text cites and nobody can open, and statements they do not have."""
+    cited = re.findall(r"docs/[\w/-]+\.md", text)
+    dead = [path for path in cited if not (ROOT / path).exists()]
+    chapters = [
+        ROOT / path for path in cited if path.startswith("docs/theory/") and path not in dead
+    ]
+    titles = " ".join(title for path in chapters for title in pages.anchors(path).values())
+    stated = re.findall(r"(?:Theorem|Lemma|Proposition|Algorithm)s? ([A-Z\d]+\.[A-Z\d]+)\b", text)
+    return dead + [number for number in stated if not re.search(rf"\b{number}\b", titles)]
+
+
+def test_every_public_object_names_what_it_rests_on() -> None:
+    lacking, dead = [], []
+    for name, text in faces().items():
+        section = text.partition("References\n----------\n")[2].partition("\n\n")[0]
+        if not re.search(r"docs/[\w/-]+\.md|\b(?:19|20)\d\d\b", section):
+            lacking.append(name)
+        dead += [f"{name}: {what}" for what in dead_citations(section)]
+    assert not lacking
+    assert not dead
+    assert dead_citations("Theorem 2.99, docs/theory/02-strategic-finite.md") == ["2.99"]
+
+
 def test_long_names_break_at_their_separators_only() -> None:
     assert pages.breakable("<code>counterplay.core.online</code>") == (
         "<code>counterplay.<wbr>core.<wbr>online</code>"
@@ -301,11 +357,15 @@ def test_printed_sentences_are_wrapped_and_tables_are_not() -> None:
 
 
 def test_every_claim_of_the_map_has_a_test() -> None:
-    assert "no test yet" not in pages.claims_page()
+    made = pages.claims_pages()
+    assert not [uri for uri, page in made.items() if "no test yet" in page]
+    shown = re.findall(r'id="claim-([\d.]+)"', "".join(made.values()))
+    assert sorted(shown) == sorted(claim.id for claim in load_claims())
 
 
 def test_markdown_in_a_claim_cannot_break_the_table() -> None:
     assert pages.cell("|x|_1 <= 2 * `n`") == r"\|x\|\_1 \<= 2 \* \`n\`"
+    assert pages.sentence("`a|b` of _x_") == r"`a\|b` of \_x\_"
 
 
 def test_versions_stand_side_by_side(tmp_path: Path) -> None:

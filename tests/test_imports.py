@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -37,3 +38,28 @@ def test_areas_import_no_optional_package(area: str, tmp_path: Path) -> None:
         pytest.skip(f"counterplay.{area} is not installed")
     loaded = loaded_by(f"import counterplay.{area}", tmp_path)
     assert loaded.isdisjoint(BEHIND_EXTRAS), f"{area} imports {loaded.intersection(BEHIND_EXTRAS)}"
+
+
+READ_ONLY = """
+import os, stat
+os.environ.pop("NUMBA_CACHE_DIR", None)
+os.environ.pop("XDG_CACHE_HOME", None)
+os.environ["HOME"] = os.path.abspath("home")  # a file: nothing can be made below it
+seen, os.access = os.access, lambda path, mode, **more: False  # an installation of somebody else
+import counterplay
+os.access = seen
+folder = os.environ["NUMBA_CACHE_DIR"]
+assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700  # what is in it will be executed
+from counterplay.invariance import groups
+assert groups.sequence_reversal(2).canonical([[2.0, 1.0]]).tolist() == [[1.0, 2.0]]
+assert any(name.endswith(".nbi") for _, _, names in os.walk(folder) for name in names)
+print(folder)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of folders as on POSIX")
+def test_import_needs_no_folder_that_can_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    folder = run_python(["-c", READ_ONLY], tmp_path, 120).strip()
+    assert Path(folder).name.startswith("counterplay-")
+    assert not Path(folder).exists()  # gone with the process

@@ -201,13 +201,23 @@ def test_g3_every_module_imports(python: Path, tmp_path: Path):
 def test_g3_the_oldest_versions_of_the_extras(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
-    """Without torch and Ray, whose old wheels bring gigabytes of other packages."""
     folder = tmp_path_factory.mktemp("extras")
     tested = ["httpx", "polars", "onnx", "skl2onnx", "nbformat"]
     exact = [*oldest_versions(*EXTRAS), *tested]
     python = environment(folder, sys.executable, wheel, *exact)
     import_everything(python, tmp_path, ("torch", "flwr", "ray"))
     slice_of_tests(python, tmp_path, OF_EXTRAS)
+
+
+@pytest.mark.slow
+def test_g3_the_oldest_versions_of_torch_flower_and_ray(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+):
+    """Apart from the other extras: these wheels bring gigabytes, and Flower a newer Rich."""
+    folder = tmp_path_factory.mktemp("clusters")
+    exact = [r for r in oldest_versions("federated", "ray") if not r.startswith("rich")]
+    python = environment(folder, sys.executable, wheel, *exact)
+    slice_of_tests(python, tmp_path, OF_CLUSTERS, marked="slow or not slow")
 
 
 def import_everything(python: Path, folder: Path, extras: tuple[str, ...]) -> None:
@@ -239,6 +249,16 @@ OF_EXTRAS = [
     "studio/test_guard_http.py",
     "studio/test_store_append.py",
 ]
+OF_CLUSTERS = [
+    "federated/test_local.py",
+    "federated/test_many.py",
+    "federated/test_modules.py",
+    "federated/test_server.py",
+    "federated/flower/test_strategy.py",
+    "defection/test_federated_classifier.py",
+    "invariance/test_torch.py",
+    "poisoning/test_block_workers.py",
+]
 
 
 def test_g3_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path):
@@ -254,10 +274,13 @@ def test_g3_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path)
     )
 
 
-def slice_of_tests(python: Path, folder: Path, files: list[str]) -> None:
+def slice_of_tests(
+    python: Path, folder: Path, files: list[str], *, marked: str = "not slow"
+) -> None:
     """Run some tests in a folder that has no sources, so that the installed package is tested."""
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "conftest.py", folder)
     shutil.copy(ROOT / "pyproject.toml", folder)
-    done = run(python, folder, "-m", "pytest", "-q", *(f"tests/{name}" for name in files))
+    chosen = [f"tests/{name}" for name in files]
+    done = run(python, folder, "-m", "pytest", "-q", "-m", marked, *chosen)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -36,6 +36,10 @@ def check_learner(make: Callable[[], Learner], make_game: Callable[[], Game[Tran
     >>> from counterplay.strategic import StrategicHalving, instances
     >>> instance = instances.threshold_line(8)
     >>> check_learner(lambda: StrategicHalving(instance.hypotheses), instance.adversary)
+
+    References
+    ----------
+    docs/extending.md, "Contracts".
     """
     name = type(make()).__name__
     assert isinstance(make(), Learner), f"{name} does not subclass counterplay.core.play.Learner"
@@ -62,6 +66,10 @@ def check_game(make: Callable[[], Game[Transcript]], make_learner: Callable[[], 
     >>> from counterplay.strategic import StrategicHalving, instances
     >>> instance = instances.threshold_line(8)
     >>> check_game(instance.adversary, lambda: StrategicHalving(instance.hypotheses))
+
+    References
+    ----------
+    docs/extending.md, "Contracts".
     """
     game, name = make(), type(make()).__name__
     assert isinstance(game, Game), f"{name} does not subclass counterplay.core.play.Game"
@@ -102,6 +110,10 @@ def check_session(make: Callable[[], Session], answer: Callable[[Any], Any]) -> 
     ...     def result(self):
     ...         return self.events
     >>> check_session(Once, lambda question: "yes")
+
+    References
+    ----------
+    docs/extending.md, "Contracts".
     """
     session, name = make(), type(make()).__name__
     assert isinstance(session, Session), (
@@ -136,6 +148,10 @@ def check_report(report: Report) -> None:
     Examples
     --------
     >>> check_report(Transcript({"loss": [0.0, 1.0]}, {"learner": "Hedge"}))
+
+    References
+    ----------
+    docs/extending.md, "Contracts".
     """
     import pandas as pd
 

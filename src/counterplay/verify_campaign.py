@@ -35,7 +35,10 @@ class Recount:
 
     def __init__(self, config: lines.CampaignConfig) -> None:
         self.config = config
-        self.owns = [set(rows) for rows in config.parties.values()]
+        names = config.names or tuple(config.parties)
+        fits = len(set(names)) == len(names) and set(names) == set(config.parties)
+        require_state(fits, "the configuration", "names", "must be those of the parties")
+        self.owns = [set(config.parties[name]) for name in names]
         fits = all(rows and max(rows) < config.items for rows in self.owns)
         what = "the configuration"
         require_state(fits, what, "parties", f"rows must be below {config.items}")
@@ -44,7 +47,9 @@ class Recount:
         self.answers: dict[tuple[int, str, int], dict[int, int]] = {}
         self.launched: dict[int, lines.CampaignLaunched] = {}
         self.certified: dict[int, lines.CampaignCertified] = {}
-        self._keys = [self._key_row(party) for party in range(len(self.owns))]
+        self.order = 0
+        self._orders: dict[int, int] = {}  # vector -> which order its checks follow
+        self._drawn: dict[tuple[int, int], FloatArray] = {}
         self._committed = self._digest()  # before any items were added
 
     def add(self, party: int, rows: Sequence[int]) -> None:
@@ -52,7 +57,11 @@ class Recount:
         if party == len(self.owns):
             self.owns.append(set())
         self.owns[party] |= set(rows)
-        self._keys = [self._key_row(party) for party in range(len(self.owns))]
+        self._drawn.clear()
+
+    def draw_again(self) -> None:
+        """Tests that are launched from now on follow the next order of the seed."""
+        self.order += 1
 
     def told(self, told: lines.CampaignTold, what: str) -> None:
         """Take an answer."""
@@ -75,11 +84,12 @@ class Recount:
         require_state(fits, what, "labels", "must be one class for each item")
         require_state(launched.n <= len(pool), what, "n", "is larger than the parties' pools")
         self.launched[launched.vector] = launched
+        self._orders[launched.vector] = self.order
 
     def findings(self, stated: lines.CampaignStated) -> list[Finding]:
         """Everything that the export states, recounted."""
         found = [self.commitment(), *self._levels()]
-        found += [self.test(passed) for passed in self.certified.values()]
+        found += [self.test(passed, stated.labels) for passed in self.certified.values()]
         holds = {passed.scope for passed in self.certified.values()}
         missing = [scope for scope in stated.certificates if scope not in holds]
         told = f"nothing certifies {missing[0]!r:.60}" if missing else None
@@ -87,18 +97,24 @@ class Recount:
         found.append(self._labels(stated))
         return found
 
-    def _key_row(self, party: int) -> FloatArray:
+    def _keys(self, party: int, order: int) -> FloatArray:
         """Random key of every item for a party, from the seed."""
-        parts = [
-            np.random.default_rng(derive_seed("audit order", self.config.seed, party, b)).random(n)
-            for b, n in enumerate(self.config.blocks)
-        ]
-        return np.concatenate(parts)
+        if (party, order) not in self._drawn:
+            again = (order,) if order else ()
+            seeds = (
+                derive_seed("audit order", self.config.seed, party, block, *again)
+                for block in range(len(self.config.blocks))
+            )
+            parts = [
+                np.random.default_rng(seed).random(n) for seed, n in zip(seeds, self.config.blocks)
+            ]
+            self._drawn[party, order] = np.concatenate(parts)
+        return self._drawn[party, order]
 
     def _digest(self) -> str:
         state = hashlib.sha256()
-        for keys in self._keys:
-            state.update(keys.astype("<f8").tobytes())
+        for party in range(len(self.owns)):
+            state.update(self._keys(party, 0).astype("<f8").tobytes())
         return state.hexdigest()
 
     def commitment(self) -> Finding:
@@ -119,8 +135,8 @@ class Recount:
         wrong = None if most <= alpha + TOLERANCE else f"{most:.4g} was spent of {alpha:.4g}"
         return [("levels", wrong, f"at most {most:.4g} of {alpha:.4g} spent on any scope")]
 
-    def test(self, passed: lines.CampaignCertified) -> Finding:
-        """Walk through a test again, with the answers so far."""
+    def test(self, passed: lines.CampaignCertified, labels: Sequence[int | None] = ()) -> Finding:
+        """Walk through a test again, with the answers so far and the labels in the end."""
         name = f"certificate of {passed.scope[:60]}"
         test = self.launched.get(passed.vector)
         if test is None:
@@ -152,7 +168,8 @@ class Recount:
         )
         if passed.known_wrong > known:
             return name, f"stated {passed.known_wrong} corrected, there are {known}", ""
-        return self._evidence(name, test, passed, len(test.items) - gone)
+        lost = self._untested(test) + self._overruled(test, labels)
+        return self._evidence(name, test, passed, len(test.items) - gone, lost)
 
     def _evidence(
         self,
@@ -160,9 +177,10 @@ class Recount:
         test: lines.CampaignLaunched,
         passed: lines.CampaignCertified,
         population: int,
+        lost: int,
     ) -> Finding:
         allowed = math.floor(self.config.max_error * test.n + 1e-9)
-        known, lost = passed.known_wrong, self._untested(test)
+        known = passed.known_wrong
         m = allowed - lost + known + 1
         if lost > allowed or not self._refuted(m, population, passed, test.alpha):
             return name, f"{allowed} wrong labels of {test.n} are not shown by the checks", ""
@@ -178,15 +196,27 @@ class Recount:
         pool -= {*test.items, *self.config.withdrawn, *dict(self.config.known)}
         return sum(self._fixed(item) is None for item in pool)
 
+    def _overruled(self, test: lines.CampaignLaunched, labels: Sequence[int | None]) -> int:
+        """Shared items whose label in the end is that of another test: each counts as wrong."""
+        stated = dict(enumerate(labels))
+        pairs = zip(test.items, test.labels)
+        return sum(stated.get(x, code) != code and self._fixed(x) is None for x, code in pairs)
+
     def _pool(self, test: lines.CampaignLaunched) -> set[int]:
-        """What the test speaks of: items that were added later are none of its ``n``."""
-        pool: set[int] = set()
-        end = 0
-        for block in self.config.blocks:
-            end += block
-            pool = {row for party in test.parties for row in self.owns[party] if row < end}
-            if len(pool) >= test.n and pool.issuperset(test.items):
-                break
+        """What the test speaks of: items that came later are none of its ``n``.
+
+        A block that was there is tested, or people have labelled all of it.
+        """
+        mine = set().union(*(self.owns[party] for party in test.parties))
+        ends = np.cumsum(self.config.blocks)
+        blocks: list[set[int]] = [set() for _ in ends]
+        for row in mine:
+            blocks[int(np.searchsorted(ends, row, side="right"))].add(row)
+        tested = [i == 0 or not rows.isdisjoint(test.items) for i, rows in enumerate(blocks)]
+        pool = set().union(*(rows for rows, inside in zip(blocks, tested) if inside))
+        rest = [rows for rows, inside in zip(blocks, tested) if not inside]
+        for rows in sorted(rest, key=lambda rows: sum(self._fixed(row) is None for row in rows)):
+            pool |= rows if len(pool) < test.n else set()
         return pool
 
     def _refuted(
@@ -203,8 +233,9 @@ class Recount:
         return mixture - likelihood >= -math.log(alpha) - TOLERANCE
 
     def _ordered(self, test: lines.CampaignLaunched) -> bool:
+        order = self._orders[test.vector]
         keys = [
-            self._keys[next(p for p in test.parties if item in self.owns[p])][item]
+            self._keys(next(p for p in test.parties if item in self.owns[p]), order)[item]
             for item in test.items
         ]
         return all(a <= b for a, b in zip(keys, keys[1:]))
@@ -212,39 +243,55 @@ class Recount:
     def _result(self, item: int, parties: Sequence[int]) -> int | None:
         """The adjudicated answer, by the home party or whoever was asked."""
         home = next(p for p in parties if item in self.owns[p])
-        for party in (home, *range(len(self.owns))):
-            counts: Counter[int] = Counter()
-            kind = "audit" if self.config.noisy else "label"
-            for repeat in range(len(self.answers) + 1):
-                told = self.answers.get((item, kind, repeat), {})
-                if party not in told:
-                    break
-                counts[told[party]] += 1
-                if counts[told[party]] == self.config.first_to:
-                    return told[party]
+        if self.config.free != "any":
+            found = self._adjudicated(item, home, alone=True)
+            if found is not None or self.config.free == "own":
+                return found
+        return self._adjudicated(item, home, alone=False)
+
+    def _adjudicated(self, item: int, party: int, *, alone: bool) -> int | None:
+        """What a party's answers say, filled up with those of others unless it counts alone."""
+        counts: Counter[int] = Counter()
+        kind = "audit" if self.config.noisy else "label"
+        for repeat in range(len(self.answers) + 1):
+            told = self.answers.get((item, kind, repeat), {})
+            if not told or (alone and party not in told):
+                break
+            code = told[party if party in told else min(told)]
+            counts[code] += 1
+            if counts[code] == self.config.first_to:
+                return code
         return None
 
     def _fixed(self, item: int) -> int | None:
-        found = self._result(item, [p for p in range(len(self.owns)) if item in self.owns[p]])
-        return None if found is None or found < 0 else found
+        """The label that people gave an item: of several parties, the first that did not skip."""
+        kind = "audit" if self.config.noisy else "label"
+        repeats = (self.answers.get((item, kind, r), {}) for r in range(self.config.first_to))
+        for party in sorted({party for told in repeats for party in told}):
+            found = self._result(item, [party])
+            if found is not None and found >= 0:
+                return found
+        return None
 
     def _labels(self, stated: lines.CampaignStated) -> Finding:
         """Labels are answers where there are any, and what was tested where it is certified."""
         name = "labels"
         if len(stated.labels) != self.config.items:
             return name, f"there are {self.config.items} items", ""
-        expected: dict[int, int] = {}
-        own_first = sorted(self.certified, key=lambda number: not self.launched[number].own)
-        for number in own_first:
+        expected: dict[int, set[int]] = {}
+        for number in self.certified:
             test = self.launched[number]
-            expected.update(zip(test.items, test.labels))
+            for item, code in zip(test.items, test.labels):
+                expected.setdefault(item, set()).add(code)
         for item in {key[0] for key in self.answers}:
             if (found := self._fixed(item)) is not None:
-                expected[item] = found
-        expected.update(dict(self.config.known))
-        for item, code in expected.items():
-            if stated.labels[item] != code:
-                return name, f"item {item} is stated as class {stated.labels[item]}, not {code}", ""
+                expected[item] = {found}
+        expected.update({item: {code} for item, code in self.config.known})
+        for item, codes in expected.items():
+            if stated.labels[item] not in codes:
+                right = " or ".join(map(str, sorted(codes)))
+                told = f"item {item} is stated as class {stated.labels[item]}, not {right}"
+                return name, told, ""
         return name, None, f"{len(expected)} follow from answers and certified tests"
 
 

@@ -57,6 +57,12 @@ class _Left(msgspec.Struct, frozen=True):
     lost: dict[Word, Count] | None = None
 
 
+class _Rule(msgspec.Struct, frozen=True):
+    """What counts of ``label.rule``: the version by whose rule it goes on."""
+
+    library: Word
+
+
 class LogRecount:
     """The events of one campaign, taken one after the other.
 
@@ -79,6 +85,8 @@ class LogRecount:
         """Parties whose account started again after a retraction."""
         self.wrong_work = ""
         self.counts: dict[str, int] = dict.fromkeys(self.names, 0)
+        self.gone: set[str] = set()
+        """Whose answers were erased and not yet taken out by their leaving."""
 
     def take(self, event: Event) -> Iterable[Finding]:
         """Take a line; certificates and results are findings."""
@@ -99,10 +107,16 @@ class LogRecount:
                 require_state(inside, what, "item", "is no item")
                 gone = tuple(sorted({*self.config.withdrawn, int(item or 0)}))
                 self._replace(withdrawn=gone)
+                owners = (p for p, rows in zip(self.names, self.recount.owns) if item in rows)
+                self.late |= set(owners)  # nobody would be asked about it alone, either
+                self.open = {q for q in self.open if self.asked[q].item != item}
             case "add":
                 self._add(body, what)
             case "party":
                 self._leave(body, what)
+            case "rule":
+                to_record(body, _Rule, what=what)
+                self._go_on()
             case "launch":
                 record = to_record(body, lines.CampaignLaunched, what=what)
                 fresh = record.vector not in self.recount.launched
@@ -117,6 +131,13 @@ class LogRecount:
                 yield from self.recount.findings(stated)
                 yield from self._work()
 
+    def erased(self, event: Event) -> None:
+        """Content is gone: what rests on it cannot be recounted until its party has left."""
+        if event.kind in _USED:
+            self.gone.add(event.actor)
+        if event.kind == "label.retract":
+            self._again()
+
     def so_far(self) -> Iterable[Finding]:
         """What can be said of a campaign that is not finished."""
         yield self.recount.commitment()
@@ -127,7 +148,7 @@ class LogRecount:
         require_state(asked.party in self.names, what, "party", "there is no such party")
         place = self.names.index(asked.party)
         require_state(asked.item in self.recount.owns[place], what, "item", "is not the party's")
-        fresh = asked.id not in self.open and asked.id not in self.told
+        fresh = (asked.id not in self.open and asked.id not in self.told) or bool(self.gone)
         require_state(fresh, what, "id", "was asked before and is not answered")
         self.asked[asked.id] = asked
         self.open.add(asked.id)
@@ -221,9 +242,19 @@ class LogRecount:
     def _again(self) -> None:
         """Everything is computed again without an answer: what was certified is stated anew."""
         self.recount.certified.clear()
+        self._account_again()
+
+    def _go_on(self) -> None:
+        """Another rule takes over: open questions are withdrawn, what was certified stands."""
+        self.open.clear()
+        self.recount.draw_again()
+        self._account_again()
+
+    def _account_again(self) -> None:
         for party in self.names:  # answers that the new path does not ask for may become void
             self.late.add(party)
-            self.void[party] = max(self.void[party], self.counts[party])
+            given = self._paid(party) if self.gone else self.counts[party]  # erased ones look open
+            self.void[party] = max(self.void[party], given)
 
     def _replace(self, **changes: Any) -> None:
         self.config = msgspec.structs.replace(self.config, **changes)
@@ -247,19 +278,34 @@ def campaign_log(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Fi
         The events of the campaign's stream, in order.
     """
     recount = LogRecount(config)
-    gone: set[str] = set()  # whose answers were erased and not yet taken out by their leaving
+    leavers = _leavers(events)
     stated = False
     for event in events:
         if not event.kind.startswith("label."):
             continue
         stated = stated or event.kind == "label.result"
         if event.body is None:
-            gone |= {event.actor} if event.kind in _USED else set()
-        elif gone and event.kind in ("label.certify", "label.result"):
+            recount.erased(event)
+        elif recount.gone and event.kind in ("label.certify", "label.result"):
             yield "certificate" if event.kind == "label.certify" else "labels"
         else:
             yield from recount.take(event)
-            if event.kind == "label.party" and event.body.get("forget") and len(gone) == 1:
-                gone.clear()
+            recount.gone.discard(leavers.get(event.seq, ""))
     if not stated:
         yield from recount.so_far()
+
+
+def _leavers(events: Sequence[Event]) -> dict[int, str]:
+    """Who left with each ``label.party``: it says so, or the withdrawal that comes next does."""
+    found: dict[int, str] = {}
+    waiting: list[int] = []
+    for event in events:
+        body = event.body or {}
+        if event.kind == "label.party" and body.get("forget"):
+            if isinstance(body.get("who"), str):
+                found[event.seq] = body["who"]
+            else:
+                waiting.append(event.seq)
+        elif event.kind == "party.withdrawn" and waiting:
+            found[waiting.pop(0)] = str(body.get("party", event.actor))
+    return found

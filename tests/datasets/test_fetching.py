@@ -163,6 +163,26 @@ def test_as_frame_needs_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         datasets.fetch("toy", folder=tmp_path).to_frame()
 
 
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("german_credit", "german_credit.parquet"),
+        ("mnist", "mnist.npz"),
+        ("cifar10", "cifar-10-binary.tar.gz"),
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04" + bytes(99)])
+def test_a_damaged_file_is_one_sentence(
+    name: str, file: str, content: bytes, tmp_path: Path
+) -> None:
+    if file.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(DataUnavailableError, match=file) as caught:
+        datasets.fetch(name, folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_list_says_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COUNTERPLAY_DATA", raising=False)
     (tmp_path / "german.data").write_text("")

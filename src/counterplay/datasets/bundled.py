@@ -73,6 +73,10 @@ def load(
     >>> X, y = load("breast_cancer", return_X_y=True)
     >>> X.shape, int((y == 1).sum())
     ((569, 30), 357)
+
+    References
+    ----------
+    docs/data.md.
     """
     if name not in BUNDLED:
         raise _unknown(name)

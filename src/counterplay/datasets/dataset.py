@@ -62,6 +62,10 @@ class Dataset:
     Dataset('breast_cancer', table, X (569, 30), 1 = benign)
     >>> cancer.y.mean().round(3)
     np.float64(0.627)
+
+    References
+    ----------
+    docs/data.md.
     """
 
     name: str
@@ -120,12 +124,31 @@ class Dataset:
 class DatasetInfo:
     """One line of :func:`list_datasets`.
 
+    Parameters
+    ----------
+    name:
+        Name to load it by.
+    kind:
+        ``"table"``, ``"images"``, ``"text"``, ``"catalogue"`` or ``"forecasts"``.
+    rows:
+        Number of rows.
+    description:
+        What it is, in one line.
+    available:
+        Whether it can be read now, without a network.
+    where:
+        Where it is, or what is missing.
+
     Examples
     --------
     >>> from counterplay.datasets import list_datasets
     >>> info = {entry.name: entry for entry in list_datasets()}
     >>> info["digits"].rows, info["digits"].where
     (1797, 'bundled with scikit-learn')
+
+    References
+    ----------
+    docs/data.md.
     """
 
     name: str

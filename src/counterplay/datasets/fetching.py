@@ -16,7 +16,12 @@ from counterplay.datasets.catalogue import CATALOGUE
 from counterplay.datasets.dataset import Dataset, DatasetInfo
 from counterplay.datasets.downloads import download as bring
 from counterplay.datasets.sources import VARIABLE, Entry, Found, find, unavailable
-from counterplay.errors import DataUnavailableError, InvalidInputError, UnknownNameError
+from counterplay.errors import (
+    CounterplayError,
+    DataUnavailableError,
+    InvalidInputError,
+    UnknownNameError,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +101,10 @@ def fetch(
     >>> fetch("german credit")
     Traceback (most recent call last):
     counterplay.errors.UnknownNameError: there is no data set named 'german credit'; did ...
+
+    References
+    ----------
+    docs/data.md.
     """
     entry = _entry(name)
     found = find(entry, folder) or _downloaded(entry, folder, download)
@@ -109,12 +118,23 @@ def fetch(
 def list_datasets(folder: Folder = None) -> list[DatasetInfo]:
     """Return every known data set, what it is, and whether it can be read here and now.
 
+    Use it to see what :func:`load` and :func:`fetch` can give you on this machine.
+
+    Parameters
+    ----------
+    folder:
+        Folder to look in; default: the environment variable ``COUNTERPLAY_DATA``.
+
     Examples
     --------
     >>> sum(entry.kind == "images" for entry in list_datasets())
     4
     >>> [entry.name for entry in list_datasets() if entry.where.startswith("bundled")][:3]
     ['breast_cancer', 'diabetes', 'digits']
+
+    References
+    ----------
+    docs/data.md.
     """
     return bundled_infos() + [_info(entry, find(entry, folder)) for entry in CATALOGUE.values()]
 
@@ -178,8 +198,21 @@ def _read(entry: Entry, found: Found) -> Dataset:
         source=entry.source,
         licence=entry.licence,
         variant=f"{found.paths[0]}{note}",
-        **found.form.read(found.paths),
+        **_fields(found),
     )
+
+
+def _fields(found: Found) -> dict[str, Any]:
+    """Read the files; whatever a reader says about a damaged one becomes one sentence."""
+    try:
+        return found.form.read(found.paths)
+    except CounterplayError:
+        raise
+    except Exception as error:  # pandas, pyarrow, NumPy, zipfile and tarfile have errors of theirs
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        raise DataUnavailableError(
+            f"{found.paths[0]} cannot be read ({reason}); remove it and fetch it again"
+        ) from error
 
 
 def _with_frames(data: Dataset) -> Dataset:

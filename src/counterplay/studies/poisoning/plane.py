@@ -286,7 +286,7 @@ def picture(frame: pd.DataFrame) -> Figure:
 
 
 def chords(frame: pd.DataFrame) -> Figure:
-    """The picture of the proof (Figure I.2): the target's boundary meets the unit circle in q1 and
+    """The picture of the proof: the target's boundary meets the unit circle in q1 and
     q2, the learned one in p1 and p2, on one side of it. If p2 left the strip around the target's
     boundary (shaded), the line h' through q1 and p2 would be consistent, too, and its direction
     would differ by more than the width of the search interval: so deep in the search the learned
