@@ -143,4 +143,5 @@ def test_steps_that_jump_over_the_bounds_lead_nowhere(start: float, combine: Any
     moves = Moves({"a": Change("up", per="unit", step=4.0, low=0.5, high=2.5)},
                   combine=combine, reference=frame)  # fmt: skip
     plan = cheapest_moves(model, pd.DataFrame({"a": [start], "b": [0.0]}), moves)
-    assert np.isinf(plan.upper).all() and np.isinf(plan.lower).all()
+    assert np.isinf(plan.upper).all()
+    assert np.isinf(plan.lower).all()
