@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -9,16 +10,19 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.audit import KIND, audit_config, batches_on, checked_text, run
 from counterplay.studio.settings import Settings
@@ -27,11 +31,10 @@ from counterplay.studio.worker import work
 from studio.screens import mine
 from studio.studio_campaigns import HIDDEN
 from studio.test_store_jobs import until, worker
-
-if TYPE_CHECKING:
-    from studio.web_house import Web
+from studio.web_house import Web
 
 CONFIG = """
+confirmed = true
 [data]
 label = "paid"
 positive = "yes"
@@ -50,7 +53,7 @@ unit = "euro"
 [run]
 time = 600.0
 [gates]
-require = ["accuracy >= 0.5"]
+require = ["honest_accuracy >= 0.5"]
 """
 
 
@@ -74,8 +77,10 @@ def silent(progress: dict[str, Any]) -> bool:
     return True
 
 
-def command_line(folder: Path, content: bytes, config: str, *more: str) -> str:
-    """The content hash of ``counterplay audit`` on the same files."""
+def command_line(
+    folder: Path, content: bytes, config: str, *more: str, model: str = "-"
+) -> dict[str, Any]:
+    """What ``counterplay audit`` finds on the same files; no gate fails, no section either."""
     from typer.testing import CliRunner
 
     from counterplay.cli import app
@@ -83,11 +88,12 @@ def command_line(folder: Path, content: bytes, config: str, *more: str) -> str:
     (folder / "loans.csv").write_bytes(content)
     (folder / "audit.toml").write_text(config)
     with contextlib.chdir(folder):
-        CliRunner().invoke(
-            app, ["audit", "-", "loans.csv", "--config", "audit.toml", "--out", "out", *more]
+        told = CliRunner().invoke(
+            app, ["audit", model, "loans.csv", "--config", "audit.toml", "--out", "out", *more]
         )
-    found = json.loads((folder / "out" / "audit.json").read_text())
-    return str(found["content_sha256"])
+    assert told.exit_code == 0, told.output
+    found: dict[str, Any] = json.loads((folder / "out" / "audit.json").read_text())
+    return found
 
 
 @pytest.mark.claim("28.25")
@@ -119,10 +125,11 @@ def test_upload_worker_and_command_line_have_the_same_content(web: Web, tmp_path
     assert (home / "audit.sqlite").exists()  # what it had finished is there for the next one
     result = work(web.store, job)
     assert web.store.finish(job, result)
-    assert result["content_sha256"] == command_line(
-        tmp_path, table(), CONFIG, "--sections", "honest"
-    )
+    told = command_line(tmp_path, table(), CONFIG, "--sections", "honest")
+    assert result["content_sha256"] == told["content_sha256"]
     page = admin.get(f"/admin/audits/{study}")
+    verdicts = re.findall(r'class="state( open| failed|)">[^<]+</span> <code>([^<]+)', page.text)
+    assert verdicts == [(" open", "honest_accuracy &gt;= 0.5")]  # the colour of a gate that passes
     assert result["content_sha256"] in page.text
     assert 'sandbox src="' in page.text
     shown = admin.get(f"/admin/audits/{study}/page")
@@ -144,21 +151,6 @@ def test_upload_worker_and_command_line_have_the_same_content(web: Web, tmp_path
     assert any("sha256" in check.detail for check in found.checks)
 
 
-@pytest.mark.skipif("COUNTERPLAY_DATA" not in os.environ, reason="needs the German credit table")
-@pytest.mark.claim("28.25")
-def test_german_credit_has_the_command_lines_content(tmp_path: Path) -> None:
-    frame = pd.read_parquet(Path(os.environ["COUNTERPLAY_DATA"], "german_credit.parquet"))
-    label = str(frame.columns[-1])
-    wanted = json.dumps(str(frame[label].mode()[0]))
-    settings = f'[data]\nlabel = "{label}"\npositive = {wanted}\n[run]\ntime = 3600.0\n'
-    content = frame.to_csv(index=False).encode()
-    files = {"table": ("loans.csv", content), "config": ("audit.toml", settings.encode())}
-    config = audit_config(files, sections=["honest"])
-    done = run(config, tmp_path / "work", tmp_path, silent)
-    found = json.loads((done / "audit.json").read_text())["content_sha256"]
-    assert found == command_line(tmp_path, content, settings, "--sections", "honest")
-
-
 def handed_in(store: Store, sections: list[str]) -> tuple[str, int]:
     """An audit that waits for a worker; return its study and its job."""
     files = {"table": ("loans.csv", table()), "config": ("audit.toml", CONFIG.encode())}
@@ -173,26 +165,121 @@ def hash_of(store: Store, study: str) -> str | None:
     return None if finished is None else str(finished["content_sha256"])
 
 
+REFUSE = """
+CREATE TRIGGER again BEFORE INSERT ON item
+WHEN EXISTS (SELECT 1 FROM item WHERE key = NEW.key AND stage = NEW.stage AND item = NEW.item)
+BEGIN SELECT RAISE(ABORT, 'this was stored before'); END;
+"""
+BAR = re.compile(r'<progress value="(\d+)" max="(\d+)"')
+
+
+def only_new_items(path: Path) -> set[str]:
+    """Make the store of an audit refuse what it has; return the stages that it has."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as kept:
+        kept.executescript(REFUSE)
+        with pytest.raises(sqlite3.IntegrityError, match="stored before"):
+            kept.execute("INSERT OR REPLACE INTO item SELECT * FROM item LIMIT 1")
+        return {stage for (stage,) in kept.execute("SELECT DISTINCT stage FROM item")}
+
+
+def killed_and_continued(
+    web: Web, content: bytes, config: str, sections: str, model: str = ""
+) -> dict[str, Any]:
+    """Hand in an audit, kill -9 its worker after a stage, let another end it; return the record.
+
+    From the kill on the store refuses items that it has: an audit that computed one of them again
+    could not keep it, and its job would fail.
+    """
+    admin = web.admin()
+    given = {"csrf": dict(HIDDEN.findall(admin.get("/admin/audits").text))["csrf"],
+             "sections": sections, "model": model}  # fmt: skip
+    files = {"table": ("loans.csv", content), "config": ("audit.toml", config)}
+    sent = admin.post("/admin/audits", data=given, files=files)
+    assert sent.status_code == 200, sent.text
+    address = str(sent.url)
+    home = web.settings.data / "work" / f"audit-{address.rsplit('/', 1)[1]}"
+    number = web.store.jobs()[0].id
+
+    def a_stage_is_done() -> bool:
+        job = web.store.job(number)
+        assert job.error is None, job.error
+        return any(done == of for done, of in BAR.findall(admin.get(address).text))
+
+    with worker(web.settings) as victim:
+        until(a_stage_is_done, 600)
+        os.killpg(victim.pid, signal.SIGKILL)
+    assert web.store.job(number).state == "running"  # nobody told that it ended
+    assert admin.get(f"{address}/page").status_code == 404
+    stored = only_new_items(home / "audit.sqlite")
+    with worker(web.settings):
+        until(lambda: web.store.job(number).state in ("done", "failed"), 3_000)
+    job = web.store.job(number)
+    assert (job.state, job.attempt) == ("done", 2), job.error
+    saved = admin.get(f"{address}/files/audit.json")
+    record: dict[str, Any] = json.loads(saved.text)
+    assert record["content_sha256"] in admin.get(address).text
+    assert stored < {name.partition(".")[2] for name in record["plan"]}  # some were still to come
+    return record
+
+
+def fitted_file(folder: Path, content: bytes) -> str:
+    """Put a model into the operator's folder; return its name."""
+    import skops.io
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.read_csv(io.BytesIO(content))
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["job"]), (SimpleImputer(), ["income", "debt"])
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(frame.drop(columns="paid"), frame.paid)
+    folder.mkdir(exist_ok=True)
+    skops.io.dump(model, folder / "loans.skops")
+    return "loans.skops"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Web]:
+    """A studio whose workers are given up after a second of silence."""
+    house = Web(tmp_path / "own", lease=1.0)
+    yield house
+    house.close()
+
+
 @pytest.mark.claim("28.25")
-def test_an_audit_goes_on_when_its_worker_is_killed(tmp_path: Path) -> None:
-    """Kill -9 in the middle of the stages; another worker continues with the same store."""
-    settings = Settings(data=tmp_path / "s", lease=1.0)
-    with Store.open(settings) as store:
-        whole, first = handed_in(store, ["honest", "gaming"])
-        with worker(settings):  # a process of its own: its memory is limited
-            until(lambda: store.job(first).state in ("done", "failed"), 240)
-        assert store.job(first).state == "done", store.job(first).error
-        study, number = handed_in(store, ["honest", "gaming"])
-        with worker(settings) as victim:
-            until(lambda: (store.job(number).progress or {}).get("stages"), 240)
-            os.killpg(victim.pid, signal.SIGKILL)
-        kept = settings.data / "work" / f"audit-{study}" / "audit.sqlite"
-        assert hash_of(store, study) is None
-        assert kept.exists()  # what it had finished
-        with worker(settings):
-            until(lambda: store.job(number).state == "done", 240)
-        assert store.job(number).attempt == 2
-        assert hash_of(store, study) == hash_of(store, whole)
+def test_an_audit_goes_on_when_its_worker_is_killed(own: Web, tmp_path: Path) -> None:
+    models, names = own.settings.data / "models", ["honest", "planted", "symmetry"]
+    model = fitted_file(models, table())
+    found = killed_and_continued(own, table(), CONFIG, ",".join(names), model)
+    assert [section["name"] for section in found["sections"]] == names
+    assert [gate["verdict"] for gate in found["gates"]] == ["pass"]
+    told = command_line(
+        tmp_path, table(), CONFIG, "--sections", ",".join(names), model=str(models / model)
+    )
+    assert found["content_sha256"] == told["content_sha256"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("COUNTERPLAY_DATA" not in os.environ, reason="needs the German credit table")
+@pytest.mark.claim("28.25")
+def test_german_credit_goes_on_when_its_worker_is_killed(own: Web, tmp_path: Path) -> None:
+    """All sections that have their inputs."""
+    frame = pd.read_parquet(Path(os.environ["COUNTERPLAY_DATA"], "german_credit.parquet"))
+    label = str(frame.columns[-1])
+    wanted = json.dumps(str(frame[label].mode()[0]))
+    config = (
+        f'confirmed = true\n[data]\nlabel = "{label}"\npositive = {wanted}\n'
+        '[run]\ntime = 3600.0\n[gates]\nrequire = ["honest_accuracy >= 0.5"]\n'
+    )
+    content = frame.to_csv(index=False).encode()
+    found = killed_and_continued(own, content, config, "")
+    assert {"honest", "planted"} <= {section["name"] for section in found["sections"]}
+    assert [gate["verdict"] for gate in found["gates"]] == ["pass"]
+    told = command_line(tmp_path, content, config)
+    assert found["content_sha256"] == told["content_sha256"]
 
 
 @pytest.mark.slow
@@ -229,6 +316,114 @@ def test_batches_of_an_audit_run_on_a_ray_cluster(tmp_path: Path) -> None:
 def process_name() -> str:
     """What the system calls this process."""
     return Path("/proc/self/cmdline").read_text().replace("\0", " ")
+
+
+def test_the_page_of_an_audit_knows_what_another_process_wrote(web: Web) -> None:
+    study, number = handed_in(web.store, ["honest"])
+    admin = web.admin()
+    address = f"/admin/audits/{study}"
+    assert "waiting" in admin.get(address).text  # its log is in the memory of the server now
+    web.store._look = lambda connection: None
+    with Store.open(web.settings) as other:
+        job = mine(web, number)
+        result = work(other, job)
+        assert other.finish(job, result)
+    assert result["content_sha256"] in admin.get(address).text
+
+
+def test_a_page_says_why_gates_were_not_judged(web: Web) -> None:
+    guessed = CONFIG.replace("confirmed = true", "confirmed = false").replace(
+        'positive = "yes"', 'positive = "yes" #? yes is the more common word'
+    )
+    files = {"table": ("loans.csv", table()), "config": ("audit.toml", guessed.encode())}
+    study = web.store.new_study(
+        "audit", "Loans", audit_config(files, sections=["honest"]), actor="admin", open_now=True
+    ).public_id
+    job = mine(web, next(j.id for j in web.store.jobs() if j.args.get("study") == study))
+    assert web.store.finish(job, work(web.store, job))
+    page = web.admin().get(f"/admin/audits/{study}").text
+    assert "guesses that nobody confirmed, so the gates were not evaluated" in page
+    assert "honest_accuracy" not in page
+
+
+class Foreign:
+    """A type that no list knows."""
+
+
+def foreign() -> bytes:
+    """A skops file that names a type of these tests."""
+    import skops.io
+
+    data: bytes = skops.io.dumps({"model": Foreign()})
+    return data
+
+
+def post_model(web: Web, name: str, content: bytes, **more: str) -> Any:
+    """Hand in a table with a model."""
+    admin = web.admin()
+    csrf = dict(HIDDEN.findall(admin.get("/admin/audits").text))["csrf"]
+    files = {"table": ("loans.csv", table()), "config": ("audit.toml", CONFIG),
+             "model_file": (name, content)}  # fmt: skip
+    return admin.post(
+        "/admin/audits", data={"csrf": csrf, "sections": "honest", **more}, files=files
+    )
+
+
+@pytest.mark.claim("28.15")
+def test_models_are_refused_unless_the_operator_allows_them(web: Web, tmp_path: Path) -> None:
+    fitted_file(tmp_path, table())
+    content = (tmp_path / "loans.skops").read_bytes()
+    before = len(web.store.studies())
+    answer = post_model(web, "loans.skops", content)
+    assert answer.status_code == 422
+    assert "the operator puts them into DATA/models" in answer.text
+    assert 'name="model_file"' not in web.admin().get("/admin/audits").text
+    assert len(web.store.studies()) == before
+
+
+@pytest.mark.claim("28.15")
+def test_an_owner_hands_in_a_model(tmp_path: Path) -> None:
+    house = Web(tmp_path / "open", allow_model_upload=True)
+    try:
+        name = fitted_file(tmp_path, table())
+        content = (tmp_path / name).read_bytes()
+        assert 'name="model_file"' in house.admin().get("/admin/audits").text
+        for given, data, told in [
+            ("model.pkl", b"\x80\x04\x95", "a pickle runs code"),
+            ("model.skops", b"\x80\x04\x95", "is not a skops file"),
+            ("model.skops", zipped(), "unpacks to"),
+            ("model.skops", foreign(), "Foreign, which is not on the trusted list"),
+            ("model.onnx", content, "is not an ONNX file"),
+            ("model.onnx", b"\x08\x08", "is not an ONNX file"),
+        ]:
+            answer = post_model(house, given, data)
+            assert answer.status_code == 422, given
+            assert told in answer.text, answer.text
+            assert 'aria-invalid="true"' in answer.text
+        (house.settings.data / "models").mkdir(exist_ok=True)
+        (house.settings.data / "models" / "own.skops").write_bytes(content)
+        both = post_model(house, name, content, model="own.skops")
+        assert both.status_code == 422
+        assert "not both" in both.text
+        assert house.store.studies() == []
+        sent = post_model(house, name, content)
+        assert sent.status_code == 200, sent.text
+        study = house.store.study(str(sent.url).rsplit("/", 1)[1])
+        job = mine(house, house.store.jobs()[0].id)
+        closed = Settings(data=house.settings.data)
+        with Store.open(closed) as other, pytest.raises(InvalidInputError, match="--allow-model"):
+            work(other, job)
+        result = work(house.store, job)
+        same = command_line(
+            tmp_path, table(), CONFIG, "--sections", "honest", model=str(tmp_path / name)
+        )
+        assert result["content_sha256"] == same["content_sha256"]
+        config = house.store.config(study)
+        config["files"]["model"]["base64"] = base64.b64encode(foreign()).decode()
+        with pytest.raises(Refused, match="not on the trusted list"):  # as if it were imported
+            run(config, tmp_path / "home", tmp_path, silent, uploads=True)
+    finally:
+        house.close()
 
 
 def zipped() -> bytes:

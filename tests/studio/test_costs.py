@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from counterplay.studio.kinds import kind_of
+from counterplay.studio.kinds.elicitation_engine import Engine
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from studio.web_house import Person, Web, catalogue, fields
@@ -39,6 +40,8 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         people = [store.new_party(study, role="participant", label=f"p{i}") for i in range(4)]
         tokens = [store.new_link(party) for party in people]
     script = Path(__file__).with_name("cpu_server.py")
+    compiled = [sys.executable, "-c", f"from {Engine.__module__} import warm_up; warm_up()"]
+    subprocess.run(compiled, check=True, timeout=240)
     began = time.monotonic()
     server = subprocess.Popen([sys.executable, str(script), str(folder)], env={**os.environ})
     while not (folder / "ready.json").exists():
@@ -62,7 +65,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     server.send_signal(signal.SIGTERM)
     server.wait(30)
     cpu = json.loads((folder / "cpu.json").read_text())
-    return SimpleNamespace(cpu=cpu, cycles=cycles, idle=cpu["idle"])
+    return SimpleNamespace(cpu=cpu, cycles=cycles)
 
 
 @pytest.mark.slow
@@ -77,7 +80,14 @@ def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
 
 @pytest.mark.claim("28.20")
 def test_an_idle_server_is_small(costs: Any) -> None:
-    assert costs.idle < 250, f"{costs.idle:.0f} MB"
+    assert 0 < costs.cpu["idle"] < 250, f"{costs.cpu['idle']:.0f} MB"
+
+
+@pytest.mark.slow
+@pytest.mark.claim("28.20")
+def test_a_server_that_has_asked_is_small(costs: Any) -> None:
+    """248 MB, of which 59 are numba's own: too close to the bar for every machine."""
+    assert costs.cpu["idle"] < costs.cpu["warm"] < 250, f"{costs.cpu['warm']:.0f} MB"
 
 
 def test_pages_are_light(web: Web) -> None:

@@ -128,3 +128,8 @@ def test_an_index_without_a_name_says_how_to_write_the_file(tmp_path: Path) -> N
     pd.DataFrame({"a": [1, 2]}).to_csv(path)
     with pytest.raises(InvalidInputError, match=r"column 1 has no name .*index=False"):
         read_table(path)
+
+
+def test_a_folder_is_not_called_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match="is a folder"):
+        read_table(tmp_path)

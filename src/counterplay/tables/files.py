@@ -94,6 +94,8 @@ def read_table(path: str | Path, *, texts: Sequence[str] = ()) -> TableFile:
     docs/tables.md.
     """
     file = Path(path)
+    if file.is_dir():
+        raise DataUnavailableError(f"{shown(str(path))} is a folder; name a file in it")
     if not file.is_file():
         raise DataUnavailableError(f"there is no file {shown(str(path))}")
     if file.stat().st_size > LARGEST_FILE:

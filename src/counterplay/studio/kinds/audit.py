@@ -8,6 +8,8 @@ Source: docs/theory/28-studio.md, "Durable jobs".
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import hashlib
 import importlib
@@ -43,6 +45,7 @@ _ONLY = (
     "Only tables (.csv) and configs (.toml) can be uploaded. Models can run code: the operator "
     "puts them into DATA/models."
 )
+_ONLY_MODELS = "Only .skops and .onnx files can be uploaded as models: a pickle runs code."
 
 
 @dataclass
@@ -108,7 +111,10 @@ class AuditKind:
         config = store.config(study)
         home = store.settings.data / "work" / f"audit-{study.public_id}"
         with batches_on(store.settings.ray) as jobs:
-            done = run(config, home, store.settings.data / "models", beat, jobs=jobs)
+            done = run(
+                config, home, store.settings.data / "models", beat, jobs=jobs,
+                uploads=store.settings.allow_model_upload,
+            )  # fmt: skip
         artifacts = {}
         for path in sorted(done.iterdir()):
             if path.suffix in (".html", ".json", ".skops", ".onnx", ".joblib"):
@@ -136,17 +142,20 @@ def audit_config(
     *,
     model: str | None = None,
     sections: Sequence[str] | None = None,
+    uploads: bool = False,
 ) -> dict[str, Any]:
     """Return the configuration of an audit; files that are not plain tables are refused.
 
     Parameters
     ----------
     files:
-        ``table`` and ``config``, each with its name and content.
+        ``table``, ``config`` and ``model``, each with its name and content.
     model:
         Name of a model in the operator's folder, None for a default that is trained.
     sections:
         Sections to run; all that have their inputs by default.
+    uploads:
+        Whether ``files`` may hold a model.
     """
     from counterplay.auditing.api import check_sections
 
@@ -156,6 +165,7 @@ def audit_config(
         "files": {
             name: {"name": given, "text": checked_text(given, data, name)}
             for name, (given, data) in files.items()
+            if name != "model"
         },
         "model": model,
         "sections": None if sections is None else list(sections),
@@ -163,7 +173,38 @@ def audit_config(
     if "config" in files:
         _check_settings(told["files"]["config"]["text"])
     _check_model(model)
+    if "model" in files:
+        given, data = files["model"]
+        if not uploads:
+            raise Refused(_ONLY, "model_file")
+        check_model_file(given, data)
+        told["files"]["model"] = {"name": given, "base64": base64.b64encode(data).decode()}
     return told
+
+
+def check_model_file(given: str, data: bytes) -> None:
+    """Refuse an upload that is no model, or names a type or an operator that is not trusted."""
+    suffix = Path(given).suffix
+    if suffix not in MODELS:
+        raise Refused(_ONLY_MODELS, "model_file")
+    if len(data) > MOST_BYTES:
+        raise Refused("The file has more than 20 MB.", "model_file")
+    try:
+        if suffix == ".onnx":
+            from counterplay.auditing.onnx_files import check_onnx
+
+            check_onnx(data, given[:80])
+            return
+        from counterplay.tables.model_files import foreign_types
+
+        foreign = foreign_types(data, what=given[:80])
+    except InvalidInputError as error:
+        raise Refused(str(error), "model_file") from None
+    if foreign:
+        raise Refused(
+            f"{given[:80]} contains {foreign[0][:120]}, which is not on the trusted list.",
+            "model_file",
+        )
 
 
 def checked_text(given: str, data: bytes, what: str) -> str:
@@ -246,6 +287,7 @@ def run(
     beat: Callable[[dict[str, Any]], bool],
     *,
     jobs: int = 1,
+    uploads: bool = False,
 ) -> Path:
     """Run the audit of a configuration in a folder; what is stored there already is kept."""
     from counterplay.auditing.api import run_audit
@@ -259,9 +301,14 @@ def run(
     paths = {}
     for name, file in config["files"].items():
         paths[name] = home / Path(file["name"]).name
-        paths[name].write_bytes(file["text"].encode())
+        if name == "model":
+            paths[name].write_bytes(_uploaded(file, uploads))
+        else:
+            paths[name].write_bytes(file["text"].encode())
     settings = Config.of(paths.get("config"))
-    model = None if config["model"] is None else str(models / config["model"])
+    model = paths.get("model")
+    if config["model"] is not None:
+        model = models / config["model"]
     inputs = read_inputs(model, paths["table"], settings, jobs=jobs)
     stages: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
@@ -286,6 +333,20 @@ def run(
         judge_gates=settings.confirmed,
     )
     return _written(found, home / "out")
+
+
+def _uploaded(file: dict[str, Any], uploads: bool) -> bytes:
+    """The content of a model that came with an audit, looked at again: it may be imported."""
+    if not uploads:
+        raise InvalidInputError(
+            "this audit brings its model; start the studio with --allow-model-upload"
+        )
+    try:
+        data = base64.b64decode(str(file["base64"]), validate=True)
+    except binascii.Error:
+        raise InvalidInputError("the model of this audit is not base64") from None
+    check_model_file(str(file["name"]), data)
+    return data
 
 
 class Lost(BaseException):

@@ -287,10 +287,13 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         async with self._turn(stream):
             return await self.run(self.fold_now, stream)
 
-    def fold_now(self, stream: str) -> Folded:
-        """Return the current state of a stream, without an event loop."""
+    def fold_now(self, stream: str, *, fresh: bool = False) -> Folded:
+        """Return the current state of a stream, without an event loop.
+
+        Commits of other processes are noticed within a moment; ``fresh`` looks for them first.
+        """
         with self._lock_of(stream):
-            return self._current(stream)
+            return self._current(stream, fresh=fresh)
 
     async def view(self, stream: str, look: Callable[[Folded], R], *, quick: bool = False) -> R:
         """Return ``look(folded)`` while nobody changes the state.
@@ -329,10 +332,10 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
     def _lock_of(self, stream: str) -> threading.Lock:
         return self._streams[hash(stream) % _STRIPES]
 
-    def _current(self, stream: str) -> Folded:
+    def _current(self, stream: str, *, fresh: bool = False) -> Folded:
         """Return the fold of a stream as of its head; under the stream's lock."""
         cached = self._folds.get(stream)
-        if cached is not None and self._trusted:
+        if cached is not None and self._trusted and not fresh:
             return cached
         with reading(self.engine) as connection:
             head = empty(connection, stream)

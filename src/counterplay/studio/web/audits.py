@@ -46,14 +46,19 @@ async def new_audit(request: Request) -> Response:
     fields, files = await _uploads(request)
     who.check(house, fields)
     chosen = fields.get("model", "")
+    may_bring = house.settings.allow_model_upload
     try:
         if "table" not in files:
             raise Refused(pages.reader(request)("audit.no_table"), "table")
         if chosen and chosen not in _models(house):
             raise Refused(pages.reader(request)("audit.no_model"), "model")
+        if chosen and "model" in files:
+            raise Refused(pages.reader(request)("audit.two_models"), "model_file")
         wanted = [s.strip() for s in fields.get("sections", "").split(",") if s.strip()]
         config = await house.store.run(
-            lambda: audit_config(files, model=chosen or None, sections=wanted or None)
+            lambda: audit_config(
+                files, model=chosen or None, sections=wanted or None, uploads=may_bring
+            )
         )
     except InvalidInputError as error:
         field = error.field if isinstance(error, Refused) else None
@@ -75,6 +80,7 @@ async def show_audit(request: Request) -> Response:
     return pages.page(
         request, "audit_show.html", study=study, who=who, job=job, finished=state.finished,
         artifacts=artifacts, gates=(state.finished or {}).get("gates", []),
+        not_judged=_not_judged(state.finished),
         headers={"refresh": "4"} if job is not None and job.state in ("ready", "running") else None,
     )  # fmt: skip
 
@@ -116,14 +122,21 @@ async def _list(
     return pages.page(
         request, "audit_list.html", status=422 if wrong else 200, who=who, wrong=wrong, field=field,
         audits=await house.store.run(look), models=_models(house), csrf=who.token(house),
-        may_change=who.role == "owner",
+        may_change=who.role == "owner", may_bring=house.settings.allow_model_upload,
     )  # fmt: skip
 
 
 def _look(house: House, study: StudyRow) -> tuple[Any, Any, list[Any]]:
     jobs = (j for j in house.store.jobs() if j.args.get("study") == study.public_id)
-    state = house.store.fold_now(house.store.stream_of(study)).state
-    return next(jobs, None), state, house.store.artifacts(study=study)
+    job = next(jobs, None)  # before the log: a worker writes the end of its job last
+    state = house.store.fold_now(house.store.stream_of(study), fresh=True).state
+    return job, state, house.store.artifacts(study=study)
+
+
+def _not_judged(finished: dict[str, Any] | None) -> bool:
+    """Whether the gates wait for somebody who confirms the settings."""
+    record = (finished or {}).get("record", {})
+    return bool(record.get("guesses")) and not record.get("confirmed", True)
 
 
 def _content(house: House, study: StudyRow, name: str) -> tuple[bytes, str]:
@@ -156,10 +169,10 @@ async def _uploads(request: Request) -> tuple[dict[str, str], dict[str, tuple[st
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise security.Forbidden("Only the form of the page can be sent here.")
     files: dict[str, tuple[str, bytes]] = {}
-    async with request.form(max_files=2, max_fields=10, max_part_size=64 * 1024) as form:
+    async with request.form(max_files=3, max_fields=10, max_part_size=64 * 1024) as form:
         fields = {k: v for k, v in form.items() if isinstance(v, str)}
-        for name in ("table", "config"):
-            given = form.get(name)
+        for name, field in (("table", "table"), ("config", "config"), ("model", "model_file")):
+            given = form.get(field)
             if given is not None and not isinstance(given, str) and given.filename:
                 files[name] = (Path(given.filename).name[:200], await given.read(21 * 2**20))
     return fields, files
