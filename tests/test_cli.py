@@ -297,6 +297,10 @@ def test_g11_help_explains_commands(capsys: pytest.CaptureFixture[str]):
     assert "counterplay run --all --check" in " ".join(capsys.readouterr().out.split())
     assert cli.run(["help"]) == 0
     assert "Explain one command" in capsys.readouterr().out
+    assert cli.run(["help", "audit", "init"]) == 0
+    assert "Usage: counterplay audit init" in " ".join(capsys.readouterr().out.split())
+    assert cli.run(["hlep"]) == 2
+    assert "did you mean 'help'?" in one_sentence(capsys)
     assert cli.run(["help", "rnu"]) == 2
     assert "did you mean 'run'?" in one_sentence(capsys)
 
@@ -367,9 +371,13 @@ def test_g11_completion_knows_commands_and_their_options():
 
 def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for arguments, colored in (([], True), (["--no-color"], False)):
+    for arguments, colored in (
+        (["list"], True),
+        (["--no-color", "list"], False),
+        (["list", "--no-color"], False),
+    ):
         done = command_line(
-            *arguments, "list", stdout=subprocess.PIPE, env={**os.environ, "FORCE_COLOR": "1"}
+            *arguments, stdout=subprocess.PIPE, env={**os.environ, "FORCE_COLOR": "1"}
         )
         assert ("\x1b[1m" in done.stdout) or not colored
         assert ("\x1b[3" in done.stdout) <= colored

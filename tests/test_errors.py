@@ -41,8 +41,15 @@ def test_bad_input_is_a_value_error() -> None:
 def test_unknown_name_suggests_the_nearest() -> None:
     near = errors.UnknownNameError.among("study", "halvng", ["halving", "boost"])
     assert str(near) == "there is no study named 'halvng'; did you mean 'halving'?"
+    upper = errors.UnknownNameError.among("study", "HALVING", ["halving", "boost"])
+    assert "did you mean 'halving'?" in str(upper)
     far = errors.UnknownNameError.among("study", "zzz", ["b", "a"])
     assert str(far) == "there is no study named 'zzz'; known: a, b."
+    unlike = errors.UnknownNameError.among("command", "nope", ["offer", "run"])
+    assert str(unlike) == "there is no command named 'nope'; known: offer, run."
+    many = errors.UnknownNameError.among("column", "zzz", [f"c{i:03d}" for i in range(100)])
+    assert "c019, and 80 more." in str(many)
+    assert "c020" not in str(many)
 
 
 def test_details_are_kept() -> None:

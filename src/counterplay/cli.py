@@ -131,7 +131,7 @@ class _Commands(TyperGroup):
         """Find the command; a mistyped name suggests the nearest."""
         name = args[0]
         if name not in self.commands and not name.startswith("-"):
-            raise UnknownNameError.among("command", name, self.commands)
+            raise UnknownNameError.among("command", name, [*self.commands, "help"])
         return super().resolve_command(ctx, args)
 
 
@@ -210,7 +210,9 @@ def run(arguments: list[str]) -> int:
     An error of the library may carry an ``exit_code``; any other is a mistake of the user.
     """
     if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:2], "--help"]
+        arguments = [*arguments[1:], "--help"]
+    if "--no-color" in arguments[1:]:  # wherever it stands
+        arguments = ["--no-color", *(word for word in arguments if word != "--no-color")]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         return _run(arguments)

@@ -48,9 +48,23 @@ class UnknownNameError(InvalidInputError):
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """Build the error for ``name``, suggesting the closest of the ``known`` names."""
         options, asked = sorted(known), str(name)[:80]
-        near = difflib.get_close_matches(asked, options, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}."
+        near = _nearest(asked, options)
+        hint = f"did you mean {near!r}?" if near is not None else f"known: {_listed(options)}."
         return cls(f"there is no {kind} named {asked!r}; {hint}")
+
+
+def _nearest(asked: str, options: Sequence[str]) -> str | None:
+    """Return the option that looks most like ``asked``, else one whose last part it is."""
+    folded = {option.casefold(): option for option in reversed(options)}
+    word = asked.casefold()
+    near = difflib.get_close_matches(word, folded, n=1, cutoff=0.5)
+    near += [option for option in folded if word and option.endswith(f"/{word}")][:1]
+    return folded[near[0]] if near else None
+
+
+def _listed(options: Sequence[str], most: int = 20) -> str:
+    rest = [f"and {len(options) - most} more"] if len(options) > most else []
+    return ", ".join([*options[:most], *rest])
 
 
 class NotRealizableError(InvalidInputError):

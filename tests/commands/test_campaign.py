@@ -210,3 +210,27 @@ def test_a_warning_is_a_sentence(
     assert len(lines) == 2
     for line, clinic in zip(lines, ("north", "south")):
         assert line.startswith(f"counterplay: warning: pool '{clinic}' has 60 items: at most 1 %")
+
+
+def test_an_answer_is_taken_back_and_given_anew(
+    pool: tuple[Path, dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = pool
+    log = begin(folder)
+    questions, answers = folder / "questions.csv", folder / "answers.csv"
+    assert run(["campaign", "next", str(log), "-n", "4", "--csv", str(questions)]) == 0
+    name = pd.read_csv(questions)["question"][0]
+    assert run(["campaign", "retract", str(log), name]) == 2
+    assert f"question {name} was not answered; nothing to retract" in capsys.readouterr().err
+    answers.write_text(f"question,label,labeler\n{name},benign,ann\n")
+    assert run(["campaign", "tell", str(log), str(answers)]) == 0
+    answers.write_text(f"question,label,labeler\n{name},malignant,bob\n")
+    assert run(["campaign", "tell", str(log), str(answers)]) == 2
+    assert "retract it first to change it" in capsys.readouterr().err
+    assert run(["campaign", "retract", str(log), name]) == 0
+    assert f"the answer to {name} is taken back" in capsys.readouterr().out
+    assert '"blind":false' in log.read_text().splitlines()[-1]
+    assert run(["campaign", "next", str(log), "-n", "4", "--csv", str(questions)]) == 0
+    again = pd.read_csv(questions)["question"].tolist()
+    answers.write_text(f"question,label,labeler\n{again[0]},malignant,bob\n")
+    assert run(["campaign", "tell", str(log), str(answers)]) == 0

@@ -7,6 +7,7 @@ fails and one is undecided, 2 a mistake of the user, 1 a section failed, 130 int
 
 from __future__ import annotations
 
+import difflib
 import json
 import shlex
 import webbrowser
@@ -18,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from counterplay.commands.options import Json, print_json
 from counterplay.core.files import read_limited, write_atomic
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
     from counterplay.auditing.config import Config
@@ -34,8 +35,15 @@ class _Words(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the hidden name of the main command before its arguments."""
         if args and args[0] not in (*self.commands, "-h", "--help"):
+            self._refuse_mistyped(args[0])
             args = [_RUN, *args]
         return super().parse_args(ctx, args or ["--help"])
+
+    def _refuse_mistyped(self, word: str) -> None:
+        """A bare word is neither a file nor module:object: perhaps a command was meant."""
+        verbs = [name for name in self.commands if name != _RUN]
+        if word.isalpha() and difflib.get_close_matches(word, verbs, cutoff=0.6):
+            raise UnknownNameError.among("command of audit", word, verbs)
 
 
 class _Main(TyperCommand):
@@ -171,10 +179,10 @@ def init(
     write_atomic(out, config_text(given.frame, guesses))
     for note in given.notes:
         typer.echo(f"{data.name}: {note}")
-    asked = sum("#!" in line for line in out.read_text(encoding="utf-8").splitlines()[2:])
+    unset = sum("#!" in line for line in out.read_text(encoding="utf-8").splitlines()[2:])
     typer.echo(
         f"wrote {out}: {len(given.frame):,} rows, {given.frame.shape[1]} columns; "
-        f"read every line with #?, {asked} with #! must be set by you"
+        f"read every line with #?{f', {unset} with #! must be set by you' if unset else ''}"
     )
 
 

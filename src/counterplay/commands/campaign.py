@@ -145,6 +145,25 @@ def tell(
 
 
 @app.command()
+def retract(
+    log: Log,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Its number, such as q17.")],
+    blind: Annotated[
+        bool,
+        typer.Option("--blind", help="Whoever retracts has not seen how the checks came out."),
+    ] = False,
+) -> None:
+    """Take an answer back; the question is open again, and `tell` takes the right one.
+
+    Example: counterplay campaign retract camp.jsonl q17 --blind
+    """
+    campaign, _, _ = _load(log)
+    campaign.retract(question, blind=blind)
+    typer.echo(f"the answer to {question} is taken back")
+    typer.echo(campaign.status().summary())
+
+
+@app.command()
 def status(log: Log, as_json: Json = False) -> None:
     """Show where the campaign stands, who worked how much, and what can be signed.
 
