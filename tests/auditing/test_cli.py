@@ -20,10 +20,13 @@ import skops.io
 
 from counterplay.auditing import api
 from counterplay.auditing import section as sections
+from counterplay.auditing.config import Config
 from counterplay.auditing.config_text import quoted
 from counterplay.auditing.findings import Finding, SectionResult
+from counterplay.auditing.roles import check_moves
 from counterplay.auditing.section import Stage
 from counterplay.cli import run
+from counterplay.errors import CounterplayWarning
 from counterplay.tables.model_files import read_model
 
 
@@ -120,6 +123,8 @@ def test_the_first_word_is_a_command_only_if_it_is_one(home: Path, capsys: Any) 
     assert run(["audit", "./init", "loans.csv"]) == 2
     assert "is no model file" in capsys.readouterr().err
     assert run(["audit", "init", "loans.csv", "-o", "new.toml"]) == 0
+    assert run(["audit", "chek", "audit.toml", "loans.csv"]) == 2
+    assert "did you mean 'check'?" in capsys.readouterr().err
     assert run(["audit", "nothing.skops", "loans.csv"]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert run(["audit", "init", "loans.csv", "--model", "model.skops", "-o", "b.toml"]) == 0
@@ -156,7 +161,7 @@ def test_tables_that_cannot_be_audited(
     [
         ("movable", {"incme": {}}, "[movable.incme] names no column (nearest: income)."),
         ("movable", {"outcome": {"cost": 1.0}}, "[movable.outcome] is the outcome"),
-        ("columns", {"fixed": ["sx"]}, "[columns] fixed names no column (nearest: sex)."),
+        ("columns", {"fixed": ["sx"]}, "[columns] fixed: 'sx' names no column (nearest: sex)."),
         ("costs", {"false_accept": "loan"}, "[costs] false_accept = 'loan' is no number"),
         ("data", {"label": "outcom"}, "[data] label = 'outcom' names no column (nearest: "),
         ("data", {}, "Which column is the outcome? Set [data] label. Candidates: outcome"),
@@ -342,3 +347,12 @@ def test_the_demo_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(demo, "demo_audit", lambda told: short)
     assert run(["audit", "demo", "-o", str(tmp_path / "page.html")]) == 0
     assert "mean radius" in (tmp_path / "page.html").read_text()
+
+
+def test_a_switch_from_a_value_that_no_row_has_is_a_warning() -> None:
+    frame = pd.DataFrame({"purpose": ["car", "trip"] * 20, "good": [0, 1] * 20})
+    config = Config.of(
+        {"data": {"label": "good"}, "movable": {"purpose": {"switch": {"trp": {"car": 1.0}}}}}
+    )
+    with pytest.warns(CounterplayWarning, match=r"'trp': no row has that value \(nearest: 'trip'"):
+        check_moves(config, frame)

@@ -243,8 +243,8 @@ def test_other_answers_than_the_table_has_are_mapped() -> None:
     with pytest.raises(InvalidInputError) as told:
         loaded.for_outcome(outcome, {})
     assert str(told.value) == (
-        "The model answers 'bad'/'good', the table has 1/2. Map them: [data] classes = "
-        "{1 = 'bad', 2 = 'good'}."
+        "The model answers 'bad'/'good', the table has 1/2. Say which answer means which: "
+        "[data] classes = {1 = ..., 2 = ...}."
     )
     mapped = loaded.for_outcome(outcome, {"1": "good", "2": "bad"})
     assert (mapped.accepts(FRAME) == (model.predict(FRAME) == "good")).all()

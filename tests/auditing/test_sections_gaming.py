@@ -10,9 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from auditing.bench_tables import COSTS, MOVES, boosted, context_of, linear, people, real_data, run
 from auditing.bench_tables import table as real_table
 from auditing.references import beam, brute_force, knapsack, menus
+from counterplay.auditing.actions import ranked
 from counterplay.auditing.intervals import accuracy_of
 from counterplay.auditing.sections import GamingSection, HonestSection
 from counterplay.auditing.sections.gaming import held_fixed, moves_of
+from counterplay.auditing.sections.gaming_actions import hardened_title
 from counterplay.auditing.sections.gaming_people import group_cells
 from counterplay.auditing.sections.gaming_rules import AS_IS, FIXED, HARDENED, HONEST
 from counterplay.strategic import Moves, cheapest_moves, gaming_report
@@ -160,6 +162,25 @@ def test_gains_are_credited_in_order_and_add_up(cross_fitted) -> None:
         assert sum(gains) == pytest.approx(total, abs=1e-9)
         assert gains[1] == pytest.approx(table[HONEST, budget] - table[HARDENED, budget], abs=1e-9)
     assert hard.scenarios[1].gain.low <= hard.scenarios[1].gain.value
+
+
+def test_every_title_stands_alone_because_actions_are_sorted_by_gain(cross_fitted) -> None:
+    results = cross_fitted[1]
+    actions = {action.name: action for action in ranked(results["gaming"].actions)}
+    assert {HONEST, HARDENED} <= set(actions)
+    assert not [a.title for a in actions.values() if a.title.startswith("Then")]
+    assert actions[HARDENED].title.startswith("Put the cut at ")
+    first = actions[HONEST].title.removeprefix("Move the cut to ").split(" (")[0]
+    assert f", not {first}, chosen for budgets 0 to 2" in actions[HARDENED].title
+
+
+def test_the_hardened_cut_is_set_against_another_cut_only() -> None:
+    assert hardened_title("score 3", "score 3", 1.5) == (
+        "Put the cut at score 3, chosen for budgets 0 to 1.5"
+    )
+    assert hardened_title("0.94 (score 2.7)", "any score (accept all)", 2.0) == (
+        "Put the cut at 0.94 (score 2.7), chosen for budgets 0 to 2"
+    )
 
 
 @pytest.mark.claim("27.09")

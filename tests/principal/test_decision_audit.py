@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,6 +54,22 @@ def test_rows_of_one_time_are_one_observation():
     days = audited(log, forecast="risk", time="day").to_frame()
     widths = [(f["bias_high"] - f["bias_low"]).to_numpy() for f in (alone, days)]
     assert (widths[1] > 2 * widths[0]).all()
+
+
+def test_one_observation_gives_no_interval_and_says_so():
+    log = logged(1, 0.3, 100).assign(day=7)
+    one_day = audited(log, forecast="risk", time="day")
+    assert one_day.summary().count("(no interval can be given from one time)") == 2
+    first = log.drop(index=log.index[log["done"] == "act"][1:])
+    one_row = audited(first, forecast="risk")
+    assert one_row.summary().count("(no interval can be given from one row)") == 1
+    for report in (one_day, one_row):
+        assert "nan" not in report.summary()
+        json.dumps(report.to_dict(), allow_nan=False)
+    assert [row["bias_low"] for row in one_day.to_dict()["rows"]] == [None, None]
+    for row in one_day.to_dict()["rows"]:
+        own = log[log["done"] == row["decision"]]
+        assert row["bias"] == pytest.approx((own["risk"] - own["event"]).mean())
 
 
 def test_decisions_against_the_risk_have_no_threshold():

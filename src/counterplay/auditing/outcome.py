@@ -121,10 +121,11 @@ def model_classes(
 
 def _mismatch(outcome: Outcome, answers: Sequence[Any]) -> str:
     model, table = tuple(answers)[:4], outcome.classes[:4]
-    pairs = ", ".join(f"{_key(a)} = {shown(b, 30)}" for a, b in zip(table, model))
+    pairs = ", ".join(f"{_key(value)} = ..." for value in table)
     return (
         f"The model answers {'/'.join(shown(a, 30) for a in model)}, the table has "
-        f"{'/'.join(shown(v, 30) for v in table)}. Map them: [data] classes = {{{pairs}}}."
+        f"{'/'.join(shown(v, 30) for v in table)}. Say which "
+        f"answer means which: [data] classes = {{{pairs}}}."
     )
 
 
@@ -142,7 +143,8 @@ def _label(frame: pd.DataFrame, config: Config) -> str:
             for k, (name, reason) in enumerate(label_candidates(frame)[:3])
         )
         raise InvalidInputError(
-            f"Which column is the outcome? Set [data] label. Candidates: {told or 'none'}."
+            f"Which column is the outcome? Set [data] label. Candidates: {told or 'none'}. "
+            "'counterplay audit init' writes a file with all settings, for --config."
         )
     if label not in frame.columns:
         near = nearest(label, map(str, frame.columns)).replace("'", "")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from counterplay.auditing.config import Config
-from counterplay.errors import InvalidInputError
+from counterplay.errors import CounterplayWarning, InvalidInputError
 from counterplay.tables.cells import nearest, shown
 
 
@@ -18,7 +19,9 @@ def check_roles(config: Config, frame: pd.DataFrame) -> None:
     for key, names in config.columns.named().items():
         for name in names:
             if name not in known:
-                raise InvalidInputError(f"[columns] {key} names no column{_near(name, known)}.")
+                raise InvalidInputError(
+                    f"[columns] {key}: {shown(name, 60)} names no column{_near(name, known)}."
+                )
     for name in config.movable:
         where = f"[movable.{name[:60]}]"
         if name not in known:
@@ -56,8 +59,18 @@ def check_moves(config: Config, frame: pd.DataFrame, train: pd.DataFrame | None 
 
 
 def _check_targets(name: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Refuse a switch to a category that no row has: no model has learned what it means."""
+    """Refuse a switch to a category that no row has: no model has learned what it means.
+
+    A switch from such a category is harmless, but perhaps misspelt: that is a warning.
+    """
     for source, targets in table.items():
+        if str(source) not in known:
+            warnings.warn(
+                f"[movable.{name[:60]}] switch from {shown(source, 40)}: no row has that "
+                f"value{nearest(str(source), known)}, so nobody makes this move.",
+                CounterplayWarning,
+                stacklevel=2,
+            )
         for target in targets:
             if str(target) not in known:
                 raise InvalidInputError(

@@ -85,7 +85,8 @@ class DecisionReport(Report):
     ----------
     frame:
         One row per decision: ``decision``, ``rows``, ``share`` of the event, and where given the
-        mean ``forecast``, ``bias`` with limits, ``cost`` in money, ``followed`` recommendations.
+        mean ``forecast``, ``bias`` with limits (missing where one row or one time gives none),
+        ``cost`` in money, ``followed`` recommendations.
     threshold:
         Limits of the risk from which on he acts; None unless there are two decisions.
     acting:
@@ -133,7 +134,7 @@ class DecisionReport(Report):
         for row in self.frame.itertuples():
             text = f"  {row.decision}: {row.rows} rows, event in {row.share:.1%}"
             if "bias" in self.frame:
-                text += f", bias {row.bias:+.3f} [{row.bias_low:+.3f}, {row.bias_high:+.3f}]"
+                text += f", bias {row.bias:+.3f} {_limits_of(row)}"
             if "cost" in self.frame:
                 text += f", cost {row.cost:.4g} per decision"
             if "followed" in self.frame:
@@ -348,6 +349,13 @@ def _bias(gap: FloatArray, time: IntArray | None, own: Any, level: float) -> dic
         return {"bias": mean, "bias_low": float("nan"), "bias_high": float("nan")}
     limits = mean_interval(units, level)
     return {"bias": mean, "bias_low": limits.low, "bias_high": limits.high}
+
+
+def _limits_of(row: Any) -> str:
+    """Limits of the bias of a decision as text; one observation has none."""
+    if np.isnan(row.bias_low):
+        return f"(no interval can be given from one {'row' if row.rows == 1 else 'time'})"
+    return f"[{row.bias_low:+.3f}, {row.bias_high:+.3f}]"
 
 
 def _acting(frame: Any, known: list[Any], acting: str | None) -> str | None:

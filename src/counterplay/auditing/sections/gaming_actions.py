@@ -202,7 +202,7 @@ class Worth:
             note += " Not offered: its gain at the declared budget may be nothing."
         return Action(
             name=HARDENED,
-            title=f"Then put it at {self.cut_text(HARDENED)}, chosen for budgets 0 to {top:g}",
+            title=hardened_title(self.cut_text(HARDENED), self.cut_text(HONEST), top),
             gain=gain, scenario=when, scenarios=self._scenarios(HONEST, HARDENED), after=HONEST,
             credit=2, effort=1, note=note,
             how="hardened.skops" if any(v.name == "hardened" for v in offered) else self._nothing(),
@@ -248,6 +248,20 @@ class Worth:
                 "measured.".replace("%", " %"),
             )
         ]  # fmt: skip
+
+
+def hardened_title(cut: str, honest: str, top: float) -> str:
+    """Return the advice on the hardened cut; it stands alone, since actions are sorted by gain.
+
+    Examples
+    --------
+    >>> hardened_title("0.94 (score 2.7)", "0.91 (score 2.3)", 2.0)
+    'Put the cut at 0.94 (score 2.7), not 0.91, chosen for budgets 0 to 2'
+    """
+    other = honest.split(" (")[0]
+    bounded = other not in ("no score", "any score")
+    against = f", not {other}" if bounded and other != cut.split(" (")[0] else ""
+    return f"Put the cut at {cut}{against}, chosen for budgets 0 to {top:g}"
 
 
 def chance_at(context: Context, cut: float) -> float | None:
