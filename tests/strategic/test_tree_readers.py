@@ -140,6 +140,62 @@ def test_a_booster_with_zeros_as_missing_is_not_read_as_cuts() -> None:
         assert reading.raw(X) == pytest.approx(total)
 
 
+def unusual(kind: str, X: pd.DataFrame, y: Any) -> Any:
+    """A boosted model whose answer is more than a sum of constant leaves against a cut."""
+    from sklearn.calibration import CalibratedClassifierCV
+
+    if kind == "linear leaves":
+        lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is an extra")
+        model = lightgbm.LGBMClassifier(
+            n_estimators=12, max_depth=3, min_child_samples=5, linear_tree=True, verbose=-1
+        ).fit(X, y)
+        assert "leaf_coeff" in str(model.booster_.dump_model())
+        return model
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is an extra")
+    if kind == "hinge":
+        return xgboost.XGBClassifier(n_estimators=12, max_depth=3, objective="binary:hinge").fit(
+            X, y
+        )
+    inner = xgboost.XGBClassifier(n_estimators=12, max_depth=3)
+    return CalibratedClassifierCV(inner, method=kind, cv=3).fit(X, y)
+
+
+@pytest.mark.claim("20.04", "20.08")
+@pytest.mark.parametrize("kind", ["linear leaves", "hinge", "isotonic", "sigmoid"])
+def test_prices_of_unusual_boosters_hold_against_enumeration(kind: str) -> None:
+    X, y = table()
+    X = X[["late", "cards", "income"]]
+    model = unusual(kind, X, y)
+    if kind in ("linear leaves", "hinge"):
+        assert read_ensemble(model) is None
+    moves = Moves(
+        {
+            "late": Change("down", step=1, cost=0.5, per="unit", low=0),
+            "cards": Change("both", step=1, cost=(0.4, 0.3), per="unit", missing=0.6, hide=0.7),
+        },
+        reference=X,
+    )
+    people = X[np.asarray(model.predict(X)) == 0].iloc[:20]
+    plan = cheapest_moves(model, people, moves)
+    movers = np.isfinite(plan.upper)
+    assert movers.any()
+    goals = plan.destination[movers]
+    assert (np.asarray(model.predict(goals)) == 1).all()
+    assert moves.price(people[movers], goals) == pytest.approx(plan.upper[movers], abs=1e-9)
+    for i in range(20):
+        x = people.iloc[i]
+        options: dict[str, Any] = {"late": steps(x["late"], np.inf, 0.5, 0, 5)}
+        options["cards"] = [*steps(x["cards"], 0.4, 0.3, -3, 5), (np.nan, 0.7)]
+        if np.isnan(x["cards"]):
+            options["cards"] = [(np.nan, 0.0), *((float(v), 0.6) for v in range(-3, 6))]
+        best = brute_force(model, x, options, "sum", X)
+        if plan.exact[i]:
+            assert plan.upper[i] == pytest.approx(best, rel=1e-9), i
+        else:
+            assert plan.lower[i] <= best * (1 + 1e-9), i
+            assert plan.upper[i] >= best * (1 - 1e-9), i
+
+
 def test_a_wrong_reading_is_refused() -> None:
     from sklearn.ensemble import GradientBoostingClassifier
 
