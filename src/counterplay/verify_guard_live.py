@@ -146,7 +146,7 @@ class LiveRecount:
         )  # fmt: skip
         told = f"largest excess over any interval {self.largest:.6g}, in all {self.total:.6g}"
         if self.void:
-            yield "harm bound", None, f"none: once no model was allowed; {told}"
+            yield "harm bound", None, f"none: once a model was live that was not allowed; {told}"
             return
         yield "harm bound", self.over or None, f"{told}, at most {self._bound():.6g}"
 
@@ -183,6 +183,7 @@ class LiveRecount:
         assert self.epoch is not None
         if self.in_safe:
             model, mode = config.safe, "safe"
+            self.void = self.void or not self._allowed()[model]  # live although its fuse has blown
         elif self.standin is not None:
             model, mode = self.standin, "stand-in"
         else:

@@ -133,6 +133,24 @@ def test_e4_nobody_left_is_the_fallback_and_no_bound() -> None:
     assert verify(stream.export()).holds
 
 
+def test_a_safe_model_beyond_its_own_burst_leaves_no_bound() -> None:
+    stream = opened(purse=2.0, burst=4.0, max_delay=0, horizon=4_000)
+    for number in range(40):  # the purse is used up at once, and the safe model does harm too
+        model, mode = stream.state.decisions[-1]
+        stream.add("guard.outcome", {"id": f"o{number}", "decision": number,
+                                     "model": stream.config["models"][model],
+                                     "primary": 1.0, "secondary": 1.0})  # fmt: skip
+        stream.add("guard.ended", {"after": number})
+    assert mode == "safe"
+    told = served(stream.state)
+    assert told["model"] == "v1"  # it is served, but nothing is promised
+    assert told["harm"]["allowed"] is None
+    assert promise(stream.state) == "void"
+    found = verify(stream.export())
+    assert found.holds, found.summary()
+    assert "harm bound: none" in found.summary()
+
+
 @pytest.mark.parametrize(
     ("item", "told"),
     [

@@ -165,6 +165,32 @@ def test_e4_void_guarantees_are_shown_as_void() -> None:
     assert max(lines[0].get_xdata()) <= report.void_since + 1
 
 
+@pytest.mark.claim("26.28")
+@pytest.mark.claim("26.30")
+def test_a_safe_model_that_exceeds_its_own_burst_voids_the_bound() -> None:
+    void = 0
+    for seed in range(40):
+        rng = np.random.default_rng([30, seed])
+        K, T = int(rng.integers(2, 5)), int(rng.integers(200, 500))
+        delay, c = int(rng.choice([0, 5, 40])), 0.1  # the longest is longer than the first rest
+        harm = regimes(K, T, c, rng)
+        live = guard(
+            K, T, budget=HarmBudget(c, float(rng.uniform(4, 40))), safe=0,
+            purse=float(rng.uniform(2, 15)), max_delay=delay, random_state=seed,
+        )  # fmt: skip
+        drive(live, rng.random((T, K)), harm, delay)
+        report = live.report()
+        assert (report.trace[:, 1] <= report.trace[:, 2]).all()  # at every time
+        again = ChampionChallenger.from_json(live.to_json()).report()
+        assert again.void_since == report.void_since
+        void += report.void_since is not None
+    assert 5 < void < 35
+    bad = guard(2, 500, budget=HarmBudget(0.05, 10.0), safe=0, purse=3.0)
+    drive(bad, np.full((500, 2), 0.5), np.ones((500, 2)))
+    assert math.isinf(bad.report().harm_bound)
+    assert "void" in bad.report().summary()
+
+
 @pytest.mark.claim("26.31")
 def test_late_doubled_unknown_and_impossible_outcomes() -> None:
     live = guard(2, 100, max_delay=2)

@@ -127,6 +127,8 @@ class LiveGuard:
         if self.in_safe and safe is not None:
             model, chance, mode = safe, 1.0, "safe"
             self.safe_rounds += 1
+            if not self.allowed()[safe]:  # its own fuse has blown, and it is live all the same
+                self._void(t)
         elif self.standin is not None:
             model, mode = self.standin, "stand-in"
         if not self.switches or self.switches[-1][1] != model:
@@ -245,12 +247,16 @@ class LiveGuard:
         return None
 
     def _last_resort(self, t: int) -> int:
-        if self.void_since is None:
-            self.void_since = t
+        self._void(t)
         if self.settings.safe is not None:
             return self.settings.safe
         downs = [math.inf if j in self.removed else d for j, d in enumerate(self.downs)]
         return int(np.argmin(downs))
+
+    def _void(self, t: int) -> None:
+        """A model is live that is not allowed: no bound holds from here on."""
+        if self.void_since is None:
+            self.void_since = t
 
     def _settle(self, t: int) -> None:
         """Learn from epochs that are over and whose outcomes are in, or overdue."""

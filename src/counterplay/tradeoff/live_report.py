@@ -93,15 +93,16 @@ class LiveReport(Report):
     alarms: tuple[Alarm, ...] = field(repr=False)
     returns: int
     harm_bound: float
-    """What the harm of judged rounds above the rate cannot exceed; infinite (void) once nobody
-    was allowed."""
+    """What the harm of judged rounds above the rate cannot exceed; infinite (void) once a
+    model was live that was not allowed."""
     purse_bound: float | None
     """The bound of the purse, if the safe model exceeds the rate by no more than its own burst."""
     regret_bound: float | None
     """Bound on the expected regret to every model over its allowed epochs; None if void, or with
     delayed outcomes."""
     void_since: int | None
-    """First round in which nobody was allowed."""
+    """First round in which the live model was not allowed: none was, or the purse called for a
+    safe model whose own fuse had blown."""
     safe_share: float
     e_change: FloatArray = field(repr=False)
     """Evidence of a change, per model (starts again when it has lost)."""
@@ -157,8 +158,9 @@ class LiveReport(Report):
             )
         if self.void_since is not None:
             lines.append(
-                f"in round {self.void_since} nobody was allowed: the guarantees are void from then "
-                "on; raise the burst or the rate, or name a safe model"
+                f"in round {self.void_since} the live model was not within its budget, as no other "
+                "could be live: the guarantees are void from then on; raise the burst or the rate, "
+                "or name a safe model that keeps the rate"
             )
         lines += [alarm.sentence for alarm in self.alarms[-5:]]
         return "\n".join(lines)

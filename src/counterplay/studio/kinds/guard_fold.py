@@ -64,7 +64,7 @@ class GuardFold:
 
     @property
     def bound(self) -> float | None:
-        """What the harm above the rate cannot exceed; None once nobody was allowed."""
+        """What the harm above the rate cannot exceed; None once a model was live that was not allowed."""
         if self.other_rule is not None or self.void:
             return None
         found = self.engine._harm_bound() if self.live else self.engine._bound()
@@ -72,7 +72,7 @@ class GuardFold:
 
     @property
     def void(self) -> bool:
-        """Whether nobody was allowed once: then nothing is promised any more."""
+        """Whether a model was live that was not allowed: then nothing is promised any more."""
         if self.live:
             return self.engine._guard.void_since is not None
         return bool(self.engine._watchdog._warned)

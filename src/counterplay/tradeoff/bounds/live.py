@@ -48,7 +48,7 @@ def selective_regret(rounds: int, K: int, acceptance: float, B: int = 1) -> floa
 
 @checked
 def live_harm(K: int, returns: int, burst: float, rate: float, delay: int) -> float:
-    """Harm above the rate of the live guard on every path, while somebody is allowed.
+    """Harm above the rate of the live guard on every path, while only allowed models are live.
 
     Examples
     --------
