@@ -176,14 +176,13 @@ def skipped(area: str, what: str, why: str) -> Record:
     return record
 
 
-def setup(peers: Mapping[str, str]) -> Record:
-    """Record the version of each peer, or that it is not there, and how busy the machine is."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+def setup(peers: Mapping[str, str], load: float | None) -> Record:
+    """Record the version of each peer, or that it is not there, and how busy others kept cores."""
     record: Record = {
         "kind": "setup", "area": "setup", "what": "peers", "peers": dict(peers), "load": load,
     }  # fmt: skip
     told = ", ".join(f"{name} {state}" for name, state in peers.items())
-    _say(record, f"{'setup':12} peers | {told}; load {short(load)}")
+    _say(record, f"{'setup':12} peers | {told}; cores used by others: {short(load)}")
     return record
 
 

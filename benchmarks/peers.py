@@ -11,9 +11,11 @@ others; the exit code says so at the end.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -23,7 +25,7 @@ PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
 RESULTS = HERE / "results.jsonl"
 TORCH = "torch==2.13.0"
 APART = {"COUNTERPLAY_GISKARD": "giskard==2.19.2"}  # variable that names its Python, requirement
-RECORD = "import json, sys, ledger; ledger.setup(json.loads(sys.argv[1]))"
+RECORD = "import json, sys, ledger; ledger.setup(*map(json.loads, sys.argv[1:]))"
 
 
 def requirements() -> list[str]:
@@ -89,6 +91,24 @@ def plain(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
+def busy() -> tuple[float, float, float]:
+    """Return the time, and the CPU seconds of all programs and of our own children so far."""
+    try:
+        words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
+    except OSError:  # only Linux tells
+        return time.monotonic(), math.nan, math.nan
+    user, nice, system, _idle, _waiting, *more = (int(word) for word in words[:8])
+    children = os.times()
+    every = (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK")
+    return time.monotonic(), every, children.children_user + children.children_system
+
+
+def others(begun: tuple[float, float, float]) -> float | None:
+    """Return how many cores programs other than the benchmarks used since then, on average."""
+    seconds, every, own = (now - then for now, then in zip(busy(), begun))
+    return None if math.isnan(every) else max(0.0, (every - own) / max(seconds, 1e-9))
+
+
 def main(names: list[str]) -> None:
     peers, own = make(), apart()
     for variable, requirement in APART.items():
@@ -99,14 +119,15 @@ def main(names: list[str]) -> None:
     environment = {
         **os.environ, **own, "COUNTERPLAY_BENCH": str(RESULTS), "PYTHONPATH": str(HERE),
     }  # fmt: skip
-    subprocess.run([PYTHON, "-c", RECORD, json.dumps(peers)], env=environment, check=True)
-    failed = []
+    failed, begun = [], busy()
     for script in sorted(HERE.glob("bench_*.py")):
         name = script.stem.removeprefix("bench_")
         if not names or name in names:
             print(f"== {name}", flush=True)
             done = subprocess.run([PYTHON, str(script)], cwd=ROOT, env=environment, check=False)
             failed += [name] if done.returncode else []
+    load = json.dumps(others(begun))
+    subprocess.run([PYTHON, "-c", RECORD, json.dumps(peers), load], env=environment, check=True)
     if failed:
         raise SystemExit(f"these benchmarks failed: {', '.join(failed)}")
 

@@ -113,10 +113,10 @@ def _machines(records: list[ledger.Record]) -> str:
     for setup in (record for record in records if record["kind"] == "setup"):
         peers = "; ".join(f"{name} {state}" for name, state in setup["peers"].items())
         text += f" Peers: {pages.cell(peers)}."
-        if setup["load"] is not None and setup["load"] > setup["machine"]["cores"] / 2:
+        if setup["load"] is not None and setup["load"] > setup["machine"]["cores"] / 4:
             text += (
-                f" **The machine was busy** with other programs (load {setup['load']:.1f} on "
-                f"{setup['machine']['cores']} cores): both sides of a ratio come from one run, but "
+                f" **The machine was busy** with other programs ({setup['load']:.1f} of "
+                f"{setup['machine']['cores']} cores on average): both sides of a ratio come from one run, but "
                 "take a time alone, or a ratio near 1, with care."
             )
     return text

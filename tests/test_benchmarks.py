@@ -26,7 +26,7 @@ def kept(tmp_path, monkeypatch):
     """A file with one record of each kind."""
     target = tmp_path / "results.jsonl"
     monkeypatch.setenv("COUNTERPLAY_BENCH", str(target))
-    ledger.setup({"river": "0.26", "aprel": "does not install"})
+    ledger.setup({"river": "0.26", "aprel": "does not install"}, 0.1)
     slow = ledger.Times((2.0, 3.0, 4.0), "median")
     ledger.compare("tradeoff", "a round", ledger.Times((1.0, 1.0, 1.5), "median"), slow,
                    against="plain loop | by hand", package="numpy", bar=20)  # fmt: skip
@@ -220,6 +220,13 @@ def test_the_page_says_when_the_machine_was_busy(kept):
     assert "busy" not in speed.speed_page(kept)
     changed(kept, 0, load=3.0 * cores)
     assert "**The machine was busy**" in speed.speed_page(kept)
+
+
+def test_the_load_is_what_other_programs_used_while_the_benchmarks_ran(monkeypatch):
+    monkeypatch.setattr(peers, "busy", lambda: (110.0, 45.0, 30.0))
+    assert peers.others((100.0, 20.0, 10.0)) == pytest.approx(0.5)  # 5 of 25 s were not ours
+    monkeypatch.setattr(peers, "busy", lambda: (110.0, float("nan"), float("nan")))
+    assert peers.others((100.0, float("nan"), float("nan"))) is None
 
 
 def test_without_results_the_page_says_how_to_make_them(tmp_path):
