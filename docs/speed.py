@@ -116,8 +116,8 @@ def _machines(records: list[ledger.Record]) -> str:
         if setup["load"] is not None and setup["load"] > setup["machine"]["cores"] / 4:
             text += (
                 f" **The machine was busy** with other programs ({setup['load']:.1f} of "
-                f"{setup['machine']['cores']} cores on average): both sides of a ratio come from one run, but "
-                "take a time alone, or a ratio near 1, with care."
+                f"{setup['machine']['cores']} cores on average): both sides of a ratio come from "
+                "one run, but take a time alone, or a ratio near 1, with care."
             )
     return text
 
