@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -145,6 +146,33 @@ def test_the_purse_is_kept_with_a_harmless_safe_model() -> None:
         bound = bounds.purse_harm(purse, c, delay)
         assert excess <= bound + 1e-9
         worst = max(worst, excess / bound)
+    assert worst > 0.9
+
+
+@pytest.mark.claim("26.29")
+def test_the_purse_is_kept_when_outcomes_come_later_than_was_stated() -> None:
+    worst, c = 0.0, 0.1
+    for seed in range(60):
+        rng = np.random.default_rng([31, seed])
+        late, calm = int(rng.integers(1, 25)), int(rng.integers(0, 14))
+        stated, purse = int(rng.integers(0, late + 1)), float(rng.uniform(2, 15))
+        live = guard(
+            2, 4000, budget=HarmBudget(c, 500.0), safe=0, purse=purse, max_delay=stated,
+            random_state=seed,
+        )  # fmt: skip
+        waiting: list[tuple[int, float]] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            for t in range(120):  # at once at first, then late; the safe model does no harm
+                decision = live.act()
+                waiting.append((decision.id, float(decision.mode != "safe")))
+                while waiting and (t < calm or waiting[0][0] <= t - late):
+                    number, harm = waiting.pop(0)
+                    live.observe(number, primary=0.5, secondary=harm)
+        report = live.report()
+        assert report.purse_bound is not None
+        assert report.trace[:, 1].max() <= report.purse_bound + 1e-9
+        worst = max(worst, report.trace[:, 1].max() / report.purse_bound)
     assert worst > 0.9
 
 

@@ -290,7 +290,9 @@ class LiveChampion(ChampionChallenger):
             purse_bound=(
                 None
                 if self.purse is None
-                else bounds.purse_harm(self.purse, self.budget.rate, guard.delay)
+                else bounds.purse_harm(
+                    self.purse, self.budget.rate, self.max_delay, seen=guard.delay
+                )
             ),
             regret_bound=self._regret_bound(),
             void_since=guard.void_since,

@@ -62,14 +62,22 @@ def live_harm(K: int, returns: int, burst: float, rate: float, delay: int) -> fl
 
 
 @checked
-def purse_harm(purse: float, rate: float, delay: int, safe_burst: float = 0.0) -> float:
+def purse_harm(
+    purse: float, rate: float, delay: int, safe_burst: float = 0.0, seen: int = 0
+) -> float:
     """Harm above the rate with a purse, if the safe model exceeds it by at most ``safe_burst``.
+
+    ``delay`` is the delay that was stated in advance, ``seen`` the largest one that occurred.
 
     Examples
     --------
     >>> purse_harm(10.0, 0.1, 0)
     10.9
+    >>> round(purse_harm(10.0, 0.1, 0, seen=20), 9)
+    28.9
     """
-    c, late = check_fraction(rate, "rate"), check_int(delay, "delay", low=0)
+    c, stated = check_fraction(rate, "rate"), check_int(delay, "delay", low=0)
     own = check_real(safe_burst, "safe_burst", low=0.0)
-    return max(check_real(purse, "purse", low=0.0), (1 - c) * late) + (1 - c) + own
+    # where the safe model takes over, as long as no outcome is later than was stated
+    threshold = max(0.0, check_real(purse, "purse", low=0.0) - (1 - c) * stated)
+    return threshold + (1 - c) * (1 + max(stated, check_int(seen, "seen", low=0))) + own
