@@ -64,7 +64,7 @@ class GuardFold:
 
     @property
     def bound(self) -> float | None:
-        """What the harm above the rate cannot exceed; None once a model was live that was not allowed."""
+        """Most harm above the rate; None once a model was live that was not allowed."""
         if self.other_rule is not None or self.void:
             return None
         found = self.engine._harm_bound() if self.live else self.engine._bound()
