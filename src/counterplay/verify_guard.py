@@ -52,6 +52,9 @@ def guard_log(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Findi
 def live_guard(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Finding | str]:
     """Findings of a guard behind an interface; a text stands for something that was erased."""
     settings = to_record(config, lines.LiveGuardConfig, what="the configuration")
+    for name, model in (("safe", settings.safe), ("champion", settings.champion)):
+        fits = model is None or model < len(settings.models)
+        require_state(fits, "the configuration", name, "there is no such model")
     recount: LiveRecount | AllRecount
     recount = LiveRecount(settings) if settings.promise == "live" else AllRecount(settings)
     erased = False

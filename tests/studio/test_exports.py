@@ -345,6 +345,18 @@ def test_r3_e11_e12_l6_hostile_exports_get_a_sentence(
     assert told["refused"] > 25
 
 
+@pytest.mark.claim("28.23")
+@pytest.mark.parametrize("name", ["safe", "champion"])
+def test_a_guard_names_models_that_it_has(made: dict[str, bytes], name: str) -> None:
+    read = read_export(made["guard"])
+    chain = relinked(read.events, 1, {})
+    forged = write_export(
+        read.study.study, "guard", {**read.study.config, name: 10**6}, [chain]
+    ).encode()  # fmt: skip
+    with pytest.raises(InvalidStateError, match=f"{name}.*there is no such model"):
+        verify(forged)
+
+
 @pytest.mark.slow
 def test_two_thousand_hostile_exports(made: dict[str, bytes], tmp_path: Path) -> None:
     with Store.open(Settings(data=tmp_path / "s")) as store:

@@ -47,6 +47,10 @@ def test_serve_decisions_outcomes(web: Web, guarded: tuple[str, dict[str, str], 
     assert told["decision"] == 0
     same = client.get(f"{path}/serve", headers={"If-None-Match": first.headers["etag"]})
     assert same.status_code == 304
+    other = web.store.new_study("guard", "Other", guard_config(), actor="admin", open_now=True)
+    theirs = {"Authorization": f"Bearer {web.store.new_token(other, ['serve'])}"}
+    twin = web.client(headers=theirs).get(f"/api/guard/{other.public_id}/serve")
+    assert twin.headers["etag"] != first.headers["etag"]  # as many events, another log
     second = client.post(f"{path}/decisions", json={"after": 0}).json()
     assert second["decision"] == 1
     assert client.post(f"{path}/decisions", json={"after": 0}).json() == second

@@ -223,6 +223,76 @@ def test_the_coordinator_runs_it(web: Web, tmp_path: Path) -> None:
     assert viewer.post(f"{home}/party-links", data=out).status_code in (403, 404)
 
 
+def test_a_card_that_came_while_the_page_was_on_its_way(web: Web, tmp_path: Path) -> None:
+    """A page that waits is told at once: nobody may ever change anything again."""
+    study, _ = opened(web, tmp_path)
+    clinic = Labeller(web, study, "clinic 0")
+
+    def first(query: str) -> str:
+        with clinic.client.stream("GET", f"{clinic.home}/events{query}") as answer:
+            return next(line for line in answer.iter_lines() if line.startswith("event:"))
+
+    assert first("?waiting=1") == "event: reload"
+    assert first("") == "event: numbers"
+    state = web.store.fold_now(study.public_id).state
+    state.departed = "another rule"  # its page shows no cards: it would be loaded for ever
+    assert first("?waiting=1") == "event: numbers"
+    state.departed = None
+
+
+def test_a_file_of_new_items_may_be_as_large_as_any_other(web: Web, tmp_path: Path) -> None:
+    study, _ = opened(web, tmp_path)
+    admin, home = web.admin(), f"/admin/studies/{study.public_id}"
+    csrf = dict(HIDDEN.findall(admin.get(home).text))["csrf"]
+    for word in ("add", "import"):
+        given = {"csrf": csrf, "key": f"large-{word}", "party": "clinic 0", "what": "known"}
+        file = {"file": ("items.csv", b"\xff" * (2 * 2**20))}
+        sent = admin.post(f"{home}/{word}", data=given, files=file)
+        assert sent.status_code == 422, word  # it was read, and is no text
+
+
+@pytest.mark.claim("28.15")
+def test_pictures_are_pixels_and_nothing_else(web: Web, tmp_path: Path) -> None:
+    import base64
+
+    from PIL import Image, PngImagePlugin
+
+    from counterplay.errors import InvalidInputError
+    from counterplay.studio.kinds.campaign import KIND
+
+    told = PngImagePlugin.PngInfo()
+    told.add_text("comment", "<script>alert(1)</script>")
+    exif = Image.Exif()
+    exif[0x010E] = "taken at home"
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "p.png", pnginfo=told, exif=exif)
+    with open(tmp_path / "p.png", "ab") as out:
+        out.write(b"<script>alert(2)</script>")
+    frame, _ = pool(92)
+    raw = {"kind": "campaign", "name": "Scans", "table": "c.csv", "owner": "site", "id": "case",
+           "classes": CLASSES, "scope": "union", "max_error": 0.1, "image": "picture"}  # fmt: skip
+
+    def config(name: str) -> dict[str, Any]:
+        frame.assign(picture=name).to_csv(tmp_path / "c.csv", index=False)
+        return KIND.read_config(raw, tmp_path)
+
+    made = config("p.png")
+    stored = base64.b64decode(made["page"]["images"][0])
+    assert (stored[:4], stored[8:12]) == (b"RIFF", b"WEBP")
+    assert b"script" not in stored
+    assert b"taken at home" not in stored
+    (tmp_path / "s.png").write_text("<svg onload=alert(1)>")
+    for name, said in (("s.png", "is no image"), ("../p.png", "is elsewhere")):
+        with pytest.raises(InvalidInputError, match=said):
+            config(name)
+    study = web.store.new_study("campaign", "Scans", made, actor="admin", open_now=True)
+    clinic = Labeller(web, study, "clinic 0")
+    mine, other = made["parties"]["clinic 0"][0], made["parties"]["clinic 1"][0]
+    shown = clinic.client.get(f"{clinic.home}/image/{mine}")
+    assert shown.headers["content-type"] == "image/webp"
+    assert shown.content == stored
+    assert clinic.client.get(f"{clinic.home}/image/{other}").status_code == 404
+
+
 @pytest.mark.claim("28.27")
 def test_two_hundred_listeners_hear_of_one_change(web: Web, tmp_path: Path) -> None:
     study, _ = opened(web, tmp_path)

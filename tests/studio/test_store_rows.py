@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tally_kind import added
@@ -17,6 +18,7 @@ from counterplay.studio.exports import export_lines
 from counterplay.studio.passwords import check_password, hash_password
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
+from counterplay.studio.store.base import SessionRow, StudyRow
 from counterplay.studio.store.database import later
 from counterplay.verify import broken_at
 
@@ -77,6 +79,77 @@ def test_an_edit_makes_a_version_and_answers_keep_theirs(store: Store) -> None:
     assert party.public_id in exported[0]
     assert party.public_id not in exported[1]
     assert later_party.public_id in exported[1]
+
+
+def test_an_edit_reaches_streams_that_are_in_memory(store: Store, settings: Settings) -> None:
+    study, early = study_with_party(store)
+    late = store.new_party(study, role="participant", label="late")
+    store.append_now(early.public_id, added(1, "a"), expected=0)
+    assert store.fold_now(late.public_id).version == 1  # somebody looked at the list of people
+    store.edit_study(study.public_id, {"most": 9}, actor="test")
+    assert store.fold_now(early.public_id).version == 1
+    assert store.fold_now(late.public_id).version == 2
+    store.append_now(late.public_id, added(2, "b"), expected=0)
+    with Store.open(settings) as fresh:
+        assert fresh.fold_now(late.public_id) == store.fold_now(late.public_id)
+        assert fresh.fold_now(study.public_id) == store.fold_now(study.public_id)
+
+
+def test_an_answer_under_an_old_version_is_looked_at_again(
+    store: Store, settings: Settings
+) -> None:
+    """Another process edits the study between the look at the stream and the write."""
+    study, _ = study_with_party(store)
+    party = store.new_party(study, role="participant", label="late")
+    begin, edits = store._begin, []
+
+    def late(*given: Any) -> Any:
+        if not edits:
+            store.fold_now(party.public_id)
+            with Store.open(settings) as other:
+                edits.append(other.edit_study(study.public_id, {"most": 9}, actor="test"))
+            store._current = lambda stream, **_: stale  # type: ignore[assignment,method-assign]
+            stale = store._folds.get(party.public_id)
+            try:
+                return begin(*given)
+            finally:
+                del store._current
+        return begin(*given)
+
+    store._begin = late  # type: ignore[method-assign]
+    store.append_now(party.public_id, added(2, "b"), expected=0)
+    assert store.fold_now(party.public_id).version == 2
+
+
+def test_a_look_up_that_races_with_a_change_is_not_kept(
+    settings: Settings, tally: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(settings, server=True) as store:
+        study, party = study_with_party(store)
+        link = store.find_link(store.new_link(party))
+        assert link is not None
+        secret = store.new_session(party=party, link=link.id)
+        plain_first: Any = store._first
+        waiting: dict[type, Any] = {
+            StudyRow: lambda: store.set_state(study.public_id, "paused", actor="test"),
+            SessionRow: lambda: store.revoke_links(party),
+        }
+
+        def first(query: Any, kind: type) -> Any:
+            found = plain_first(query, kind)
+            if change := waiting.pop(kind, None):
+                change()
+            return found
+
+        store._forget_studies()
+        monkeypatch.setattr(store, "_first", first)
+        assert store.study(study.public_id).state == "open"  # what it was when it was read
+        assert store.study(study.public_id).state == "paused"
+        assert store.find_session(secret) is not None
+        assert store.find_session(secret) is None
+        assert not waiting
+        with pytest.raises(errors.Missing, match="does not open anything"):
+            store.new_session(party=party, link=link.id)
 
 
 def test_sessions_and_logins(store: Store) -> None:

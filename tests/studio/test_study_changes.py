@@ -253,3 +253,26 @@ def test_the_page_of_a_study_follows_its_people(web: Web) -> None:
     assert told[0]["people"] == "1 people, 0 answers, 0 finished"
     assert told[1][f"progress-{person.party.public_id}"].startswith("1 answer")
     assert told[1]["people"].startswith("1 people, 1 answers")
+
+
+def test_an_imported_study_with_a_name_of_its_own_can_be_answered(web: Web) -> None:
+    from counterplay.core.exports import EventChain, config_hash, write_export
+    from counterplay.studio.errors import Refused
+    from counterplay.studio.kinds import kind_of
+
+    config = kind_of("elicitation").export(web.config)[1]
+    chain = EventChain("things-of_2026")
+    told = {"kind": "elicitation", "name": "Things", "version": 1,
+            "config_hash": config_hash(config)}  # fmt: skip
+    chain.add("study.created", told, actor="a")
+    chain.add("study.opened", {}, actor="a")
+    text = write_export("things-of_2026", "elicitation", config, [chain])
+    study = import_study(web.store, text.encode(), actor="a")
+    assert (study.public_id, study.state) == ("things-of_2026", "open")
+    person = web.person(study)
+    assert person.name == "question"
+    long = EventChain("p" * 41)
+    long.add("party.joined", {"role": "participant", "party": "p" * 41}, actor="a")
+    again = write_export("things-of_2027", "elicitation", config, [chain, long])
+    with pytest.raises(Refused, match="more than 40 plain characters"):
+        import_study(web.store, again.encode(), actor="a")

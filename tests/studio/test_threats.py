@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
@@ -50,22 +51,64 @@ def test_strangers_cannot_tell_unknown_revoked_and_expired_links_apart(web: Web)
     assert "does not open anything (any more)" in answers[0].text
 
 
-@pytest.mark.slow
-def test_unknown_and_revoked_links_take_as_long(web: Web) -> None:
-    party, revoked = web.link(web.study())
+def dead_links(web: Web) -> tuple[str, str, str, str]:
+    """Unknown, revoked, expired, and no token at all."""
+    study = web.study()
+    party, revoked = web.link(study)
     web.store.revoke_links(party)
-    took: dict[str, list[float]] = {"x" * 43: [], revoked: []}
-    with web.client() as client:
-        for _ in range(15):
-            for token, times in took.items():
-                began = time.process_time()
+    expired = web.store.new_link(party, expires="2000-01-01T00:00:00+00:00")
+    return "x" * 43, revoked, expired, "short"
+
+
+def test_dead_links_of_all_kinds_cost_the_same_look(web: Web) -> None:
+    """One statement, the same for all: nothing is done for one that is not done for another."""
+    tokens, asked = dead_links(web), list[str]()
+
+    def count(*arguments: Any) -> None:
+        asked.append(str(arguments[2]))
+
+    told: list[list[str]] = []
+    sa.event.listen(web.store.engine, "before_cursor_execute", count)
+    try:
+        with web.client() as client:
+            for token in tokens:
                 client.get(f"/j/{token}")
-                times.append(time.process_time() - began)
-    first, second = (statistics.median(times) for times in took.values())
-    assert abs(first - second) < max(0.02, max(first, second))  # within noise
+                told.append([text for text in asked if "FROM link" in text])
+                asked.clear()
+    finally:
+        sa.event.remove(web.store.engine, "before_cursor_execute", count)
+    assert len(told[0]) == 1
+    assert told == [told[0]] * 4
 
 
-def test_guessing_links_is_slowed_down_by_address(web: Web) -> None:
+@pytest.mark.slow
+def test_unknown_and_revoked_links_take_as_long(tmp_path: Path) -> None:
+    house = Web(tmp_path)
+    took: dict[str, list[float]] = {token: [] for token in dead_links(house)}
+    try:
+        with house.client() as client:
+            for _ in range(40):
+                for token, times in took.items():
+                    began = time.process_time()
+                    client.get(f"/j/{token}")
+                    times.append(time.process_time() - began)
+                house.app.state.house.links._buckets.clear()
+    finally:
+        house.close()
+    medians = [statistics.median(times) for times in took.values()]
+    assert max(medians) < 1.25 * min(medians)  # a page that is drawn takes 3 times as long
+
+
+def test_guessing_links_is_slowed_down_by_address(web: Web, tmp_path: Path) -> None:
+    house = Web(tmp_path)
+    try:
+        _, right = house.link(house.study())
+        with house.client() as client:
+            told = [client.get(f"/j/{'x' * 42}{i % 10}").status_code for i in range(31)]
+            assert told == [404] * 30 + [429]
+            assert client.get(f"/j/{right}").status_code == 200
+    finally:
+        house.close()
     buckets = Buckets(per_minute=30, burst=30, clock=lambda: 0.0)
     for _ in range(30):
         buckets.take("203.0.113.9")
@@ -115,6 +158,14 @@ def test_the_secret_leaves_the_address_and_stays_out_of_logs(
     assert token not in after.text
     assert after.headers["referrer-policy"] == "no-referrer"
     assert redacted(f"/admin/link/{token}") == "/admin/link/***"
+    for path in (
+        f"//j/{token}",
+        f"/J/{token}",
+        f"/j/{token}/",
+        f"/x{token}",
+        f"/admin//link/{token}",
+    ):
+        assert token not in redacted(path)
     path = web.settings.sqlite_file
     assert path is not None
     for file in path.parent.glob("studio.sqlite*"):
@@ -426,6 +477,144 @@ def test_an_untrusted_proxy_header_is_ignored(tmp_path: Any) -> None:
         house.close()
 
 
+def test_behind_a_proxy_its_own_line_counts(tmp_path: Path) -> None:
+    """Some proxies add a line of their own below the one that a stranger invented."""
+    house = Web(tmp_path, trusted_proxies=1, logins_per_minute=5, requests_per_minute=20)
+    try:
+        with house.client() as client:
+            csrf = token_of(client.get("/admin/login"))
+            told = []
+            for i in range(8):
+                head = [("x-forwarded-for", f"198.51.100.{i}"), ("x-forwarded-for", "203.0.113.9")]
+                form = {"csrf": csrf, "name": f"name {i}", "password": "wrong"}
+                told.append(client.post("/admin/login", data=form, headers=head).status_code)
+            assert told == [401] * 5 + [429] * 3
+            for i in range(20):
+                head = [("x-forwarded-for", f"198.51.100.{i}"), ("x-forwarded-for", "203.0.113.9")]
+                last = client.get("/admin/login", headers=head)
+            assert last.status_code == 429
+            other = [("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "203.0.113.10")]
+            assert client.get("/admin/login", headers=other).status_code == 200
+    finally:
+        house.close()
+
+
+def test_a_link_has_one_limit_however_many_sessions_it_made(tmp_path: Path) -> None:
+    from studio.studio_campaigns import Labeller, campaign_config
+
+    house = Web(tmp_path, writes_per_minute=1, write_burst=3)
+    try:
+        config, _ = campaign_config(tmp_path, n=92)
+        study = house.store.new_study("campaign", "Scans", config, actor="a", open_now=True)
+        first = Labeller(house, study, "clinic 0")
+        second = Labeller.__new__(Labeller)
+        second.web, second.study, second.party = house, study, first.party
+        second.client = house.client()
+        secret = house.store.new_session(party=first.party)
+        second.client.cookies.set(f"cp_{study.public_id}", secret, path="/")
+        told = [first.answer(fields, 1).status_code for _, fields in first.cards[:3]]
+        assert told == [200] * 3
+        second.look()
+        assert second.answer(second.cards[0][1], 1).status_code == 429
+    finally:
+        house.close()
+
+
+def test_numbers_for_monitoring_are_not_for_strangers(tmp_path: Path) -> None:
+    house = Web(tmp_path, metrics_token="m" * 30)
+    try:
+        with house.client() as client:
+            assert "counterplay_events" in client.get("/metrics").text  # this machine
+            for name in ("x-forwarded-for", "x-real-ip", "forwarded", "via"):
+                assert client.get("/metrics", headers={name: "203.0.113.9"}).status_code == 404
+            head = {"x-forwarded-for": "203.0.113.9", "authorization": "Bearer wrong"}
+            assert client.get("/metrics", headers=head).status_code == 404
+            head["authorization"] = f"Bearer {'m' * 30}"
+            assert client.get("/metrics", headers=head).status_code == 200
+    finally:
+        house.close()
+
+
+def test_too_many_open_pages_of_live_numbers_are_refused(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counterplay.studio.web import live
+
+    monkeypatch.setattr(live, "MOST_LISTENERS", 0)
+    admin, study = web.admin(), web.study()
+    told = admin.get(f"/admin/studies/{study.public_id}/live")
+    assert told.status_code == 503
+    assert int(told.headers["retry-after"]) >= 1
+
+
+def test_a_connection_that_sends_no_whole_request_is_closed(tmp_path: Path) -> None:
+    """Thousands of them would keep everybody else out; live numbers stay."""
+    import threading
+
+    import uvicorn
+
+    from counterplay.studio.app import _Server, create_app
+    from counterplay.studio.store import Store
+
+    settings = Settings(data=tmp_path / "data")
+    with Store.open(settings, server=True) as store:
+        study = store.new_study(
+            "elicitation", "Things",
+            kind_of("elicitation").read_config({**fields(), "table_bytes": catalogue()}, tmp_path),
+            actor="a", open_now=True,
+        )  # fmt: skip
+        secret = store.new_session(admin=store.new_admin("a", password=None, role="owner"))
+        config = uvicorn.Config(create_app(settings, store=store), port=0, log_level="warning")
+        server = _Server(config, store)
+
+        async def run() -> None:
+            hurry = asyncio.create_task(server.hurry(0.4))
+            await server.serve()
+            hurry.cancel()
+
+        thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(3)]
+        lines[1].sendall(b"GET /healthz HTTP/1.1\r\nhost: a\r\nx-drip: ")
+        live = f"/admin/studies/{study.public_id}/live"
+        head = f"GET {live} HTTP/1.1\r\nhost: a\r\ncookie: cp_admin={secret}\r\n\r\n"
+        lines[2].sendall(head.encode())
+        assert [line.recv(10) for line in lines[:2]] == [b"", b""]  # closed, silent and dripping
+        assert b" 200 " in lines[2].recv(4096)
+        lines[2].settimeout(0.8)
+        try:
+            while lines[2].recv(4096):
+                pass
+            open_still = False
+        except TimeoutError:
+            open_still = True
+        assert open_still
+        server.handle_exit(15, None)
+        began = time.monotonic()
+        thread.join(20)
+        assert time.monotonic() - began < 4  # the live numbers have ended
+        lines[2].settimeout(5)
+        assert lines[2].recv(4096) in (b"", b"0\r\n\r\n")
+        for line in lines:
+            line.close()
+
+
+def test_a_browser_that_goes_away_is_no_error(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    sent = b"POST /admin/login HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nname"
+    host, port = web.url.removeprefix("http://").split(":")
+    with caplog.at_level(logging.WARNING):
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(sent)
+            time.sleep(0.3)
+        until = time.monotonic() + 2
+        while time.monotonic() < until and not caplog.records:
+            time.sleep(0.05)
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_the_session_changes_at_login_and_brute_force_is_slowed(tmp_path: Any) -> None:
     from counterplay.studio.passwords import hash_password
 
@@ -477,6 +666,60 @@ def test_revoking_a_link_ends_its_sessions(web: Web) -> None:
     web.store.revoke_links(person.party)
     person.look()
     assert person.page.status_code == 404
+
+
+def test_a_link_that_was_revoked_a_moment_ago_makes_no_session(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The button was pressed before; the session would have outlived the link."""
+    party, token = web.link(web.study())
+    use = web.store.use_link
+
+    def revoked_meanwhile(*given: Any, **more: Any) -> Any:
+        found = use(*given, **more)
+        web.store.revoke_links(party)
+        return found
+
+    monkeypatch.setattr(web.store, "use_link", revoked_meanwhile)
+    with web.client() as client:
+        start = client.get(f"/j/{token}")
+        data = dict(HIDDEN.findall(start.text))
+        done = client.post(f"/j/{token}", data=data)
+        assert done.status_code == 404
+        assert "does not open anything (any more)" in done.text
+        assert not client.cookies
+
+
+def test_open_links_and_tokens_can_be_revoked(web: Web) -> None:
+    from studio.guards import guard_config
+
+    admin, study = web.admin(), web.study()
+    home = f"/admin/studies/{study.public_id}"
+    token = web.store.new_open_link(study, 5)
+    early = Person(web.client(), study, web.link(study)[0], token)
+    early.start()
+    page = admin.get(home).text
+    assert "1 of 5 people came by it" in page
+    csrf = token_of(admin.get(home))
+    done = admin.post(f"{home}/open-link/revoke", data={"csrf": csrf})
+    assert "came by it" not in done.text
+    with web.client() as client:
+        assert client.get(f"/j/{token}").status_code == 404
+    early.look()
+    assert early.name == "question"  # who came goes on
+    assert web.store.audit_log()[0]["action"] == "open links revoked"
+    guard = web.store.new_study("guard", "Loans", guard_config(), actor="a", open_now=True)
+    home, secret = f"/admin/studies/{guard.public_id}", web.store.new_token(guard, ["serve"])
+    head = {"authorization": f"Bearer {secret}"}
+    with web.client(headers=head) as service:
+        path = f"/api/guard/{guard.public_id}/serve"
+        assert service.get(path).status_code == 200
+        assert "1 token works." in admin.get(home).text
+        done = admin.post(f"{home}/token/revoke", data={"csrf": csrf})
+        assert done.status_code == 200
+        assert "token works" not in done.text
+        assert service.get(path).status_code == 401
+    assert web.store.audit_log()[0]["action"] == "tokens revoked"
 
 
 def test_the_log_has_every_action_of_admins(web: Web) -> None:

@@ -53,6 +53,13 @@ def studio(
     allow_model_upload: Annotated[
         bool, typer.Option("--allow-model-upload", help="Audits may bring .onnx and .skops.")
     ] = False,
+    metrics_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="COUNTERPLAY_METRICS_TOKEN",
+            help="Bearer token with which other machines may read /metrics.",
+        ),
+    ] = None,
     ready_file: Annotated[
         Path | None, typer.Option(help="Write {url, pid, admin_link} here once it answers.")
     ] = None,
@@ -75,6 +82,7 @@ def studio(
         trusted_proxies=trusted_proxies,
         insecure_http=insecure_http,
         allow_model_upload=allow_model_upload,
+        metrics_token=metrics_token,
     )
     settings.check_host()
     from counterplay.studio.app import serve

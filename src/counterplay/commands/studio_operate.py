@@ -129,7 +129,7 @@ def backup(file: File, data: Data = HERE, database: Database = None, as_json: Js
     from counterplay.studio.backup import back_up, manifest_summary
 
     if str(file) == "-":  # for a pipe, such as one that encrypts
-        with tempfile.TemporaryDirectory(dir=data) as folder:
+        with tempfile.TemporaryDirectory(dir=data if data.is_dir() else None) as folder:
             back_up(settings, Path(folder) / "backup.tar")
             with open(Path(folder) / "backup.tar", "rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)

@@ -126,7 +126,7 @@ def import_(
 def links(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="STUDY | revoke PARTY | reissue PARTY", help="What to do."),
+        typer.Argument(metavar="STUDY | revoke PARTY or STUDY | reissue PARTY", help="What to do."),
     ],
     n: Annotated[int, typer.Option("--n", help="How many new parties.")] = 1,
     out: Annotated[
@@ -135,6 +135,9 @@ def links(
     label: Annotated[str | None, typer.Option(help="Name of the parties.")] = None,
     open_for: Annotated[
         int | None, typer.Option(help="One link for everybody, for this many people.")
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(help="Days after which new links expire; never by default.")
     ] = None,
     base_url: Annotated[
         str, typer.Option(help="Address that people use.")
@@ -146,17 +149,22 @@ def links(
     """Make secret links, as CSV (party, url, token, label): they are shown this once only.
 
     A campaign gets one link for each of its parties. ``links revoke PARTY`` ends the links of a
-    party, ``links reissue PARTY`` makes a new one.
+    party, ``links revoke STUDY`` its open links, ``links reissue PARTY`` makes a new one.
 
     Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv
     """
     if not 1 <= n <= 100_000:
         raise InvalidInputError(f"--n must be 1 to 100,000, got {n}")
+    if days is not None and not 0.0 < days <= 36_500.0:
+        raise InvalidInputError(f"--days must be above 0 and at most 36,500, got {days:g}")
     with opened(data, database) as store:
+        from counterplay.studio.store.database import later
+
+        expires = None if days is None else later(86_400 * days)
         if words[0] in ("revoke", "reissue") and len(words) == 2:
-            rows = _again(store, words[0], words[1])
+            rows = _again(store, words[0], words[1], expires)
         elif len(words) == 1:
-            rows = _new_links(store, store.study(words[0]), n, label, open_for)
+            rows = _new_links(store, store.study(words[0]), n, label, open_for, expires)
         else:
             raise InvalidInputError("say links STUDY, links revoke PARTY or links reissue PARTY")
     base = base_url.rstrip("/")
@@ -174,8 +182,7 @@ def links(
     if out is None:
         typer.echo(text.getvalue(), nl=False)
     else:
-        write_atomic(out, text.getvalue())
-        out.chmod(0o600)
+        write_atomic(out, text.getvalue(), private=True)
 
 
 def safe_cell(text: str) -> str:
@@ -183,23 +190,41 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _again(store: Store, word: str, party: str) -> list[tuple[str, str, str]]:
-    row = store.party(party)
-    store.audit(OPERATOR, f"links.{word}", party)
+def _again(store: Store, word: str, name: str, expires: str | None) -> list[tuple[str, str, str]]:
+    study = next((row for row in store.studies() if row.public_id == name), None)
+    if study is not None and word == "revoke":
+        count = store.revoke_open_links(study)
+        store.audit(OPERATOR, "links.revoke", name, {"n": count})
+        return [("open link", "", "")] * count
+    row = store.party(name)
+    store.audit(OPERATOR, f"links.{word}", name)
     if word == "reissue":
-        return [(party, store.reissue(row), row.label)]
+        return [(name, store.reissue(row, expires=expires), row.label)]
     store.revoke_links(row)
-    return [(party, "", row.label)]
+    return [(name, "", row.label)]
 
 
 def _new_links(
-    store: Store, study: StudyRow, n: int, label: str | None, open_for: int | None
+    store: Store,
+    study: StudyRow,
+    n: int,
+    label: str | None,
+    open_for: int | None,
+    expires: str | None,
 ) -> list[tuple[str, str, str]]:
-    store.audit(OPERATOR, "links.new", study.public_id, {"n": n, "open_for": open_for})
+    if study.kind not in ("elicitation", "campaign"):
+        raise InvalidInputError(
+            f"links are for people; nobody answers in the {study.kind} {study.name[:60]!r}"
+        )
     if open_for is not None:
-        return [("open link", store.new_open_link(study, open_for), "")]
-    parties = _new_parties(store, study, n, label)
-    return [(party.public_id, store.new_link(party), party.label) for party in parties]
+        if study.kind != "elicitation":
+            raise InvalidInputError("a campaign gets one link for each of its parties, no open one")
+        made = [("open link", store.new_open_link(study, open_for, expires=expires), "")]
+    else:
+        parties = _new_parties(store, study, n, label)
+        made = [(p.public_id, store.new_link(p, expires=expires), p.label) for p in parties]
+    store.audit(OPERATOR, "links.new", study.public_id, {"n": len(made), "open_for": open_for})
+    return made
 
 
 def _new_parties(store: Store, study: StudyRow, n: int, label: str | None) -> list[PartyRow]:

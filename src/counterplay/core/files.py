@@ -13,11 +13,17 @@ from pathlib import Path
 from counterplay.errors import InvalidInputError, InvalidStateError
 
 
-def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: bool = True) -> Path:
+def write_atomic(
+    path: str | os.PathLike[str],
+    content: str | bytes,
+    *,
+    flush: bool = True,
+    private: bool = False,
+) -> Path:
     """Write ``content`` to ``path`` so that a reader never sees half of it; return the path.
 
     With ``flush=False`` the folder is left to the caller's :func:`flush_folder`: once for many
-    files.
+    files. With ``private=True`` nobody but the owner can ever read the file: it holds secrets.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -28,9 +34,10 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: b
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
+        if not private:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o666 & ~umask)
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

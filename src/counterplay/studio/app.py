@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import errno
 import importlib
 import json
 import logging
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from importlib import resources
@@ -27,6 +30,7 @@ from starlette.responses import Response
 
 from counterplay.core.files import write_atomic
 from counterplay.core.threads import one_thread
+from counterplay.studio.errors import CannotStart
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from counterplay.studio.web import errors
@@ -40,6 +44,9 @@ ROOMS = (
     "participant", "join", "health", "admin", "studies", "editing", "new_campaign",
     "wizard", "labelling", "guard_api", "coordinator", "guard_pages", "audits", "live", "reports",
 )  # fmt: skip
+_NO_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+PATIENCE = 20.0
+"""Seconds in which a connection must send a whole request."""
 _STATIC = {
     "studio.css": "text/css; charset=utf-8",
     "studio.js": "text/javascript; charset=utf-8",
@@ -149,6 +156,9 @@ def serve(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     store = Store.open(settings, server=True)
     try:
+        if ready_file is not None:
+            _clear(ready_file)
+        sockets = _listen(settings)
         app = create_app(settings, store=store)
         config = uvicorn.Config(
             app, host=settings.host, port=settings.port, access_log=False, log_level="warning",
@@ -156,16 +166,74 @@ def serve(
             limit_concurrency=2_000, ws="none", h11_max_incomplete_event_size=32 * 1024,
             timeout_graceful_shutdown=5, lifespan="on",
         )  # fmt: skip
-        server = _Server(config)
+        server = _Server(config, store)
         secret = _login(store) if settings.loopback else None
         with one_thread(), asyncio.Runner(loop_factory=_loop()) as runner:
-            runner.run(_run(server, store, ready_file, announce, secret))
+            runner.run(_run(server, sockets, ready_file, announce, secret))
     finally:
         store.close()
 
 
+def _clear(ready_file: Path) -> None:
+    """Take an old file away, so that nobody reads it before we answer."""
+    try:
+        ready_file.unlink(missing_ok=True)
+        ready_file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(
+            f"the ready file {ready_file} cannot be written ({error.strerror})"
+        ) from None
+
+
+def _listen(settings: Settings) -> list[socket.socket]:
+    """Open the port, at every address of the host."""
+    where = (settings.host, settings.port)
+    found: list[socket.socket] = []
+    try:
+        hosts = socket.getaddrinfo(*where, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = list(dict.fromkeys((host[0], host[4]) for host in hosts))
+        for family, place in places:
+            try:
+                found.append(socket.create_server(place, family=family, backlog=2_048))
+            except OSError as error:  # a machine without IPv6 knows ::1 by name
+                if error.errno not in _NO_ADDRESS or (not found and place == places[-1][1]):
+                    raise
+    except OSError as error:
+        for one in found:
+            one.close()
+        raise CannotStart(
+            f"the studio cannot listen at {settings.host}, port {settings.port} "
+            f"({error.strerror}); choose others with --host and --port"
+        ) from None
+    return found
+
+
 class _Server(uvicorn.Server):
     """A server that ends in peace when it is told to, so that the store is closed."""
+
+    def __init__(self, config: uvicorn.Config, store: Store) -> None:
+        super().__init__(config)
+        self.store = store
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """End the live numbers, for which the server would wait."""
+        self.store.changed.close()
+        super().handle_exit(sig, frame)
+
+    async def hurry(self, seconds: float) -> None:
+        """Close connections that send no whole request: they take the place of others."""
+        since: dict[Any, tuple[Any, float]] = {}
+        while True:
+            await asyncio.sleep(seconds / 4)
+            now, seen, since = time.monotonic(), since, {}
+            connections: Any = self.server_state.connections
+            for one in connections:
+                if one.cycle is None or one.cycle.response_complete:
+                    before = seen.get(one, (one.cycle, now))
+                    since[one] = before if before[0] is one.cycle else (one.cycle, now)
+            for one, (_, begun) in since.items():
+                if now - begun > seconds:
+                    one.transport.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -195,24 +263,28 @@ def _loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _run(
-    server: uvicorn.Server,
-    store: Store,
+    server: _Server,
+    sockets: list[socket.socket],
     ready_file: Path | None,
     announce: Callable[[dict[str, Any]], None] | None,
     secret: str | None,
 ) -> None:
     """Serve, and say so once the socket is open."""
-    task = asyncio.create_task(server.serve())
+    task = asyncio.create_task(server.serve(sockets))
     while not server.started and not task.done():
         await asyncio.sleep(0.01)
-    if server.started:
-        told = _ready(server, store.settings, secret)
-        if ready_file is not None:
-            write_atomic(ready_file, json.dumps(told))
-        if announce is not None:
-            announce(told)
-        threading.Thread(target=recall, args=(store,), daemon=True).start()
-    await task
+    hurry = asyncio.create_task(server.hurry(PATIENCE))
+    try:
+        if server.started:
+            told = _ready(server, server.store.settings, secret)
+            if ready_file is not None:
+                write_atomic(ready_file, json.dumps(told), private=True)
+            if announce is not None:
+                announce(told)
+            threading.Thread(target=recall, args=(server.store,), daemon=True).start()
+        await task
+    finally:
+        hurry.cancel()
 
 
 def recall(store: Store) -> None:

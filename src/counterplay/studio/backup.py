@@ -16,7 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
@@ -52,7 +52,20 @@ class Manifest(Record, frozen=True):
 
 def back_up(settings: Settings, target: Path) -> Manifest:
     """Write a backup of everything that was acknowledged before; the server may run."""
+    if settings.sqlite_file is not None and not settings.sqlite_file.exists():
+        raise CannotStart(f"there is no studio in {settings.data}")
     make_folder(settings)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        return _back_up(settings, target, partial)
+    except OSError as error:
+        raise CannotStart(f"the backup {target} cannot be written ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _back_up(settings: Settings, target: Path, partial: Path) -> Manifest:
     with tempfile.TemporaryDirectory(dir=settings.data, prefix=".backup-") as folder:
         database = Path(folder) / _name(settings)
         heads, artifacts = _copy(settings, database)
@@ -70,7 +83,6 @@ def back_up(settings: Settings, target: Path) -> Manifest:
             heads=heads,
         )
         (Path(folder) / _MANIFEST).write_text(write_record(manifest), encoding="utf-8")
-        partial = target.with_name(f".{target.name}.partial")
         with open(partial, "wb") as stream:
             os.chmod(partial, 0o600)
             with tarfile.open(fileobj=stream, mode="w") as tar:
@@ -87,6 +99,8 @@ def back_up(settings: Settings, target: Path) -> Manifest:
 
 def restore(settings: Settings, source: Path) -> Manifest:
     """Replace the data by a backup, after everything in it was checked; no server may run."""
+    if not source.is_file():
+        raise Refused(f"{source} cannot be read as a backup: there is no such file")
     make_folder(settings)
     lock = take_server_lock(settings)
     try:
@@ -97,15 +111,16 @@ def restore(settings: Settings, source: Path) -> Manifest:
                     f"this is a backup of {manifest.database}; to change the database, export the "
                     "studies there and import them here"
                 )
-            if settings.sqlite_file is None:
-                _restore_postgresql(settings, Path(folder), manifest)
-            else:
+            if settings.sqlite_file is not None:
                 _check_copy(f"sqlite:///{Path(folder) / _name(settings)}", manifest)
-                _replace_file(settings, Path(folder) / _name(settings))
-            for path in manifest.files:
+            for path in manifest.files:  # named by their content: they replace nothing
                 if path.startswith("artifacts/"):
                     (settings.data / path).parent.mkdir(parents=True, exist_ok=True)
                     shutil.move(Path(folder) / path, settings.data / path)
+            if settings.sqlite_file is None:
+                _restore_postgresql(settings, Path(folder), manifest)
+            else:
+                _replace_file(settings, Path(folder) / _name(settings))
     finally:
         if lock is not None:
             lock.release()
@@ -117,11 +132,14 @@ def dump_database(settings: Settings, target: Path) -> None:
     if settings.sqlite_file is None:
         _pg("pg_dump", settings, ["--format=custom", f"--file={target}"])
         return
-    with (
-        closing(sqlite3.connect(settings.sqlite_file)) as live,
-        closing(sqlite3.connect(target)) as copy,
-    ):
-        live.backup(copy)
+    try:
+        with (
+            closing(sqlite3.connect(settings.sqlite_file)) as live,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            live.backup(copy)
+    except sqlite3.Error as error:
+        raise CannotStart(f"{settings.sqlite_file} cannot be copied ({error})") from None
     _flush(target)
 
 
@@ -132,8 +150,6 @@ def _name(settings: Settings) -> str:
 def _copy(settings: Settings, target: Path) -> tuple[tuple[Head, ...], list[str]]:
     """Copy the database at one moment; return the heads and files of that moment."""
     if settings.sqlite_file is not None:
-        if not settings.sqlite_file.exists():
-            raise CannotStart(f"there is no studio in {settings.data}")
         dump_database(settings, target)
         engine = sa.create_engine(f"sqlite:///{target}")
         with engine.connect() as connection:
@@ -227,7 +243,10 @@ def _replace_file(settings: Settings, fresh: Path) -> None:
         kept = settings.data / "backups"
         kept.mkdir(exist_ok=True, mode=0o700)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        dump_database(settings, kept / f"replaced-{stamp}.sqlite")
+        try:
+            dump_database(settings, kept / f"replaced-{stamp}.sqlite")
+        except CannotStart:  # it is damaged: perhaps why somebody restores
+            shutil.copyfile(current, kept / f"replaced-{stamp}.sqlite")
         for ending in ("-wal", "-shm"):
             Path(f"{current}{ending}").unlink(missing_ok=True)
     os.replace(fresh, current)

@@ -125,7 +125,8 @@ def _clock(connection: sa.Connection) -> Finding:
 
 
 def _disk(settings: Settings) -> Finding:
-    usage = shutil.disk_usage(settings.data)
+    folder = settings.data.absolute()  # a studio on PostgreSQL may not have one yet
+    usage = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists()))
     free = usage.free / usage.total
     return Finding("disk", free > LEAST_FREE, f"{100 * free:.0f} % free")
 

@@ -148,8 +148,9 @@ def _insert(
     line = export.study
     fits = re.fullmatch(r"[A-Za-z0-9_-]{8,40}", line.study) is not None
     key = line.study if fits else public_id()
-    if any(len(name) > 80 or not name.isprintable() for name in streams):
-        raise Refused("A stream of the export has a name of more than 80 plain characters.")
+    longest = 40 if kind.name == "elicitation" else 80  # a participant is called as her stream
+    if any(len(name) > longest or not name.isprintable() for name in streams):
+        raise Refused(f"A stream of the export has a name of more than {longest} plain characters.")
     name, state = key, "closed"
     for event in streams.get(key, []):
         if event.kind in ("study.created", "study.edited") and event.body is not None:

@@ -84,10 +84,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", Path(self.data))
-        if self.database is not None and not self.database.startswith(("postgresql", "sqlite:")):
-            raise InvalidInputError(
+        if self.database is not None and not _is_database(self.database):
+            raise InvalidInputError(  # without the URL: it may hold a password
                 "the database must be a URL such as postgresql+psycopg://user@host/name, "
-                f"got {self.database[:30]!r}..."
+                f"got one that begins with {self.database.partition(':')[0][:30]!r}"
             )
         if not 0 <= self.port <= 65_535:
             raise InvalidInputError(f"the port must be in 0 ... 65535, got {self.port}")
@@ -137,3 +137,17 @@ class Settings:
                 "Without https everybody on the network can read the links. Put a proxy in "
                 "front (--base-url https://...) or say --insecure-http."
             )
+
+
+def _is_database(url: str) -> bool:
+    """Whether this is an address that the store can use."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError):  # such as a port that is no number
+        return False
+    if found.drivername == "sqlite":  # a file: the log must outlive the process
+        return url.startswith("sqlite:///") and found.database not in (None, "", ":memory:")
+    return found.drivername in ("postgresql", "postgresql+psycopg")

@@ -258,7 +258,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         if error is None:
             self._folds.put(ready.after)
         elif isinstance(error, Moved):
-            self._studies.pop(ready.before.study, None)  # it may be closed by now
+            self._studies = {}  # it may be closed by now
         lock.release()
         if error is not None:
             done.set_exception(error)
@@ -334,14 +334,15 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
 
     def _current(self, stream: str, *, fresh: bool = False) -> Folded:
         """Return the fold of a stream as of its head; under the stream's lock."""
-        cached = self._folds.get(stream)
+        cached, seen = self._folds.get(stream), self._data_version
         if cached is not None and self._trusted and not fresh:
             return cached
         with reading(self.engine) as connection:
             head = empty(connection, stream)
-            if cached is not None and (cached.seq, cached.hash) == (head.seq, head.hash):
+            same = cached is not None and cached.version == head.version
+            if same and cached and (cached.seq, cached.hash) == (head.seq, head.hash):
                 return cached
-            tail = cached is not None and cached.seq < head.seq and cached.version == head.version
+            tail = same and cached is not None and cached.seq < head.seq
             events = read_events(connection, stream, cached.seq if tail and cached else 0)
         if tail and any(event.kind in ("party.withdrawn", "party.erased") for event in events):
             events, tail = self.events(stream), False  # the past lost its content
@@ -350,7 +351,8 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         start = cached if tail else None
         self._folds.drop(stream)
         folded = replay(kind_of(study.kind), config, head, events, start)
-        self._folds.put(folded)
+        if seen == self._data_version:  # else others wrote meanwhile, perhaps to this stream
+            self._folds.put(folded)
         return folded
 
     def _look(self, connection: sa.Connection) -> None:
@@ -361,8 +363,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
             if version == self._data_version:
                 return
             self._data_version = version
-            self._studies.clear()
-            self._found.clear()
+            self._studies, self._found = {}, {}
             self._folds.drop_stale(self._heads(self._folds.names()))
         listened = self.changed.streams()
         if listened:

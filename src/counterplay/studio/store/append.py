@@ -61,7 +61,7 @@ class Prepared:
         moved = connection.execute(
             _MOVE_OPEN if self.needs_open else _MOVE,
             {"b_id": self.before.stream, "b_seq": self.before.seq, "b_hash": self.before.hash,
-             "seq": self.after.seq, "hash": self.after.hash},
+             "b_version": self.before.version, "seq": self.after.seq, "hash": self.after.hash},
         )  # fmt: skip
         if moved.rowcount != 1:
             raise Moved(f"the stream {self.before.stream} has moved")
@@ -78,6 +78,7 @@ _MOVE = (
         t.stream.c.id == sa.bindparam("b_id"),
         t.stream.c.seq == sa.bindparam("b_seq"),
         t.stream.c.hash == sa.bindparam("b_hash"),
+        t.stream.c.version == sa.bindparam("b_version"),
     )
     .values(seq=sa.bindparam("seq"), hash=sa.bindparam("hash"))
 )

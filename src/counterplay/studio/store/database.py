@@ -32,11 +32,13 @@ def make_engine(settings: Settings) -> sa.Engine:
             pool_size=20,
             max_overflow=20,
             pool_pre_ping=True,
+            hide_parameters=True,  # what people said belongs into no log
             connect_args={"options": "-c synchronous_commit=on", "connect_timeout": 10},
         )
     engine = sa.create_engine(
-        f"sqlite:///{settings.sqlite_file.absolute()}", pool_size=20, max_overflow=20
-    )
+        f"sqlite:///{settings.sqlite_file.absolute()}", pool_size=20, max_overflow=20,
+        hide_parameters=True,
+    )  # fmt: skip
 
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -124,7 +126,10 @@ class FileLock:
 
     def take(self, *, wait: bool) -> bool:
         """Lock the file and write our process id into it; False if another process has it."""
-        file = open(self.path, "a+", encoding="ascii")  # noqa: SIM115
+        try:
+            file = open(self.path, "a+", encoding="ascii")  # noqa: SIM115
+        except OSError as error:  # of another user, perhaps
+            raise CannotStart(f"{self.path} cannot be opened ({error.strerror})") from None
         try:
             _lock(file, wait)
         except OSError:
@@ -178,7 +183,7 @@ def take_server_lock(settings: Settings) -> FileLock | None:
     """Lock the data folder for a server; PostgreSQL needs none."""
     if settings.sqlite_file is None:
         return None
-    lock = FileLock(settings.data / "studio.lock")
+    lock = FileLock(settings.sqlite_file.with_name("studio.lock"))
     if not lock.take(wait=False):
         raise CannotStart(
             f"another server (process {lock.holder()}) uses {settings.data}; stop it first, or "

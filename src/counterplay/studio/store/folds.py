@@ -65,6 +65,12 @@ class FoldCache:
         with self._lock:
             self._folds.pop(stream, None)
 
+    def drop_study(self, study: int) -> None:
+        """Forget the folds of a study: it has a new version."""
+        with self._lock:
+            for stream in [name for name, one in self._folds.items() if one.study == study]:
+                del self._folds[stream]
+
     def names(self) -> list[str]:
         """Return the streams that are here."""
         with self._lock:

@@ -87,10 +87,17 @@ class Links(Rows):
         self._forget_sessions()
         return count
 
-    def revoke_link(self, link: int) -> None:
-        """Revoke one link by its row number."""
-        change = sa.update(t.link).where(t.link.c.id == link).values(revoked_at=now())
-        self._do(change)
+    def open_links(self, study: StudyRow) -> list[LinkRow]:
+        """Return the open links of a study that work."""
+        c = t.link.c
+        where = (c.study == study.id, c.party.is_(None), _works(t.link))
+        return self._all(sa.select(t.link).where(*where).order_by(c.id), LinkRow)
+
+    def revoke_open_links(self, study: StudyRow) -> int:
+        """Revoke the open links of a study; whoever came by one goes on. Return how many."""
+        c = t.link.c
+        where = (c.study == study.id, c.party.is_(None), c.revoked_at.is_(None))
+        return self._do(sa.update(t.link).where(*where).values(revoked_at=now()))
 
     def reissue(self, party: PartyRow, *, expires: str | None = None) -> str:
         """Revoke the links of a party and return a new one."""
@@ -149,6 +156,12 @@ class Links(Rows):
     def _find_token(self, token: str) -> TokenRow | None:
         return self._first(_live(t.api_token, digest(token)), TokenRow)
 
+    def tokens(self, study: StudyRow) -> list[TokenRow]:
+        """Return the tokens of a study that work."""
+        c = t.api_token.c
+        where = (c.study == study.id, _works(t.api_token))
+        return self._all(sa.select(t.api_token).where(*where).order_by(c.id), TokenRow)
+
     def revoke_tokens(self, study: StudyRow) -> int:
         """Revoke every token of a study."""
         c = t.api_token.c
@@ -165,9 +178,12 @@ class Links(Rows):
 
 
 def _live(table: sa.Table, secret: bytes) -> sa.Select[Any]:
+    return sa.select(table).where(table.c.digest == secret, _works(table))
+
+
+def _works(table: sa.Table) -> sa.ColumnElement[bool]:
     c = table.c
-    fresh = sa.or_(c.expires_at.is_(None), c.expires_at > now())
-    return sa.select(table).where(c.digest == secret, c.revoked_at.is_(None), fresh)
+    return sa.and_(c.revoked_at.is_(None), sa.or_(c.expires_at.is_(None), c.expires_at > now()))
 
 
 class Sessions(Rows):
@@ -197,7 +213,7 @@ class Sessions(Rows):
         hours: float,
     ) -> str:
         secret = new_secret()
-        values = {
+        values: dict[str, Any] = {
             "digest": digest(secret),
             "role": role,
             "party": None if party is None else party.id,
@@ -207,8 +223,16 @@ class Sessions(Rows):
             "expires_at": later(hours * 3600),
             "last_used_at": now(),
         }
-        insert = sa.insert(t.session).values(values)
-        self._do(insert)
+
+        def insert(connection: sa.Connection) -> None:
+            if link is not None:  # revoking waits for us, then ends this session with the others
+                c = t.link.c
+                works = sa.select(c.id).where(c.id == link, c.revoked_at.is_(None))
+                if connection.execute(works.with_for_update()).first() is None:
+                    raise Missing("This link does not open anything (any more).")
+            connection.execute(sa.insert(t.session).values(values))
+
+        self._write(insert)
         return secret
 
     def find_session(self, secret: str) -> SessionRow | None:
@@ -229,13 +253,13 @@ class Sessions(Rows):
         values = {"last_used_at": now(), "expires_at": later(hours * 3600)}
         change = sa.update(t.session).where(c.digest == digest(secret)).values(values)
         self._do(change)
-        self._found.pop(digest(secret), None)
+        self._forget_sessions()
 
     def end_session(self, secret: str) -> None:
         """End a session at once."""
         change = sa.delete(t.session).where(t.session.c.digest == digest(secret))
         self._do(change)
-        self._found.pop(digest(secret), None)
+        self._forget_sessions()
 
     def new_admin(
         self, name: str, *, password: str | None, role: str, study: StudyRow | None = None
@@ -317,15 +341,17 @@ class Sessions(Rows):
         """
         if not (self._trusted or shared):
             return find()
-        known = self._found.get(key)
+        cache = self._found
+        known = cache.get(key)
         if known is not None and known[0] > time.monotonic():
             return known[1]
         found = find()
         if found is not None:
-            if len(self._found) > 20_000:
-                self._found.clear()
-            self._found[key] = (time.monotonic() + 30.0, found)
+            if len(cache) > 20_000:
+                cache.clear()
+            cache[key] = (time.monotonic() + 30.0, found)
         return found
 
     def _forget_sessions(self) -> None:
-        self._found.clear()
+        """Begin anew: whoever reads at this moment fills the old dictionary."""
+        self._found = {}

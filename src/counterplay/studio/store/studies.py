@@ -18,6 +18,7 @@ from counterplay.studio.store import tables as t
 from counterplay.studio.store.append import Appended, checked, link, to_columns
 from counterplay.studio.store.base import PartyRow, Rows, StudyRow, plain, public_id
 from counterplay.studio.store.database import now, reading
+from counterplay.studio.store.folds import FoldCache
 from counterplay.studio.store.jobs import insert_job
 
 LARGEST = 2**26
@@ -38,6 +39,7 @@ class Studies(Rows):
 
     _studies: dict[int, StudyRow]
     _configs: OrderedDict[tuple[int, int], dict[str, Any]]
+    _folds: FoldCache
     _trusted: bool
 
     def append_now(self, stream: str, event: NewEvent, *, expected: int | None) -> Appended:
@@ -120,7 +122,8 @@ class Studies(Rows):
         body = {"version": version, "config_hash": digest, "name": called}
         edited = NewEvent("study.edited", body, f"edited:{version}", actor)
         self._append_with(public, [edited], None, change)
-        self._forget_study(study)
+        self._folds.drop_study(study.id)
+        self._forget_studies()
         return self.study(public)
 
     def set_state(self, public: str, state: str, *, actor: str) -> StudyRow:
@@ -144,29 +147,31 @@ class Studies(Rows):
 
         event = NewEvent(f"study.{_WORDS[state]}", {}, f"{state}:{secrets.token_hex(8)}", actor)
         self._append_with(public, [event], None, change)
-        self._forget_study(study)
+        self._forget_studies()
         return self.study(public)
 
     def study(self, public: str) -> StudyRow:
         """Return a study by its public id."""
+        known = self._studies
         if self._trusted:
-            for row in self._studies.values():
+            for row in list(known.values()):
                 if row.public_id == public:
                     return row
         found = self._first(sa.select(*_COLUMNS).where(t.study.c.public_id == public), StudyRow)
         if found is None:
             raise Missing("There is no such study.")
-        self._studies[found.id] = found
+        known[found.id] = found
         return found
 
     def study_by_id(self, number: int) -> StudyRow:
         """Return a study by its row number."""
-        if self._trusted and number in self._studies:
-            return self._studies[number]
+        known = self._studies
+        if self._trusted and number in known:
+            return known[number]
         found = self._first(sa.select(*_COLUMNS).where(t.study.c.id == number), StudyRow)
         if found is None:
             raise Missing("There is no such study.")
-        self._studies[number] = found
+        known[number] = found
         return found
 
     def studies(self) -> list[StudyRow]:
@@ -241,8 +246,9 @@ class Studies(Rows):
         query = sa.select(t.party).where(t.party.c.study == study.id).order_by(t.party.c.id)
         return self._all(query, PartyRow)
 
-    def _forget_study(self, study: StudyRow) -> None:
-        self._studies.pop(study.id, None)
+    def _forget_studies(self) -> None:
+        """Begin anew: whoever reads at this moment fills the old dictionary."""
+        self._studies = {}
 
 
 def insert_party(

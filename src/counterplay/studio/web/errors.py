@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
 from counterplay.errors import CounterplayError, InvalidInputError
 from counterplay.studio.errors import Closed, Conflict, KeyReuse, Missing, StudioError, Unavailable
@@ -19,7 +21,6 @@ from counterplay.studio.web.sessions import LoggedOut
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import Response
 
 _log = logging.getLogger("counterplay.studio")
 _KEYS: dict[type[Exception], str] = {
@@ -34,6 +35,7 @@ def install(app: Starlette) -> None:
     app.add_exception_handler(CounterplayError, _studio)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -105,6 +107,11 @@ async def _refusal(request: Request, error: Exception) -> Response:
     sentence = words(key if words.has(key) else "error.other.text")
     headers = {**(after or {}), "connection": "close"}
     return answer(request, error.status, sentence, headers=headers)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Nobody is there to read it, and it is no error of ours."""
+    return Response(status_code=400)
 
 
 async def refused(request: Request) -> Response:

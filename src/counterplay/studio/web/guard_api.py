@@ -49,7 +49,7 @@ async def serve(request: Request) -> Response:
     def look(folded: Folded) -> tuple[dict[str, Any], str]:
         from counterplay.studio.kinds.guard_views import served
 
-        return served(folded.state), f'"{folded.seq}"'
+        return served(folded.state), f'"{folded.seq}-{folded.hash[:12]}"'
 
     told, tag = await house.store.view(stream, look)
     if study.state == "draft":

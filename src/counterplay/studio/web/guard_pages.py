@@ -47,13 +47,14 @@ async def dashboard(
     values = await house.store.view(house.store.stream_of(study), look)
     down = request.query_params.get("down", "")
     rows = {str(row["number"]): row for row in values["guard"]["models"] if "removed" in row}
+    tokens = len(await house.store.run(house.store.tokens, study))
     base = house.settings.base_url or str(request.base_url).rstrip("/")
     return pages.page(
         request, "guard_dashboard.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
         wrong=None if wrong is None else str(wrong), field=None if wrong is None else wrong.field,
-        token=token, chosen=chosen, down=rows.get(down), chart=chart(values["guard"]),
-        api=f"{base}/api/guard/{study.public_id}", **values,
+        token=token, tokens=tokens, chosen=chosen, down=rows.get(down),
+        chart=chart(values["guard"]), api=f"{base}/api/guard/{study.public_id}", **values,
     )  # fmt: skip
 
 
@@ -86,6 +87,15 @@ async def new_token(request: Request) -> Response:
     secret = await house.store.run(house.store.new_token, study, scopes)
     await note(request, who, "new token", study.public_id, scopes=scopes)
     return await dashboard(request, study, token=secret)
+
+
+async def revoke_tokens(request: Request) -> Response:
+    """End every token of a guard: one of them is in wrong hands."""
+    _, who, study = await _form(request)
+    house = house_of(request)
+    n = await house.store.run(house.store.revoke_tokens, study)
+    await note(request, who, "tokens revoked", study.public_id, n=n)
+    return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
 async def _form(request: Request) -> tuple[dict[str, str], Any, StudyRow]:
@@ -142,3 +152,4 @@ def chart(guard: dict[str, Any]) -> dict[str, Any] | None:
 
 router.add_route("/admin/studies/{study}/take-down", take_down, methods=["POST"])
 router.add_route("/admin/studies/{study}/token", new_token, methods=["POST"])
+router.add_route("/admin/studies/{study}/token/revoke", revoke_tokens, methods=["POST"])

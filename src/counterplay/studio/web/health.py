@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 router = APIRouter()
 LEAST_DISK = 0.05
 _BEGAN = time.monotonic()
+_PROXIES = ("x-forwarded-for", "x-real-ip", "forwarded", "via")
 
 
 async def healthz(request: Request) -> Response:
@@ -48,8 +49,8 @@ async def metrics(request: Request) -> Response:
     house = house_of(request)
     if not _local(request):
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        known = await house.store.run(house.store.setting, "metrics_token")
-        if not known or not hmac.compare_digest(given.encode(), str(known).encode()):
+        known = house.settings.metrics_token
+        if not known or not hmac.compare_digest(given.encode(), known.encode()):
             raise Missing("There is no such page.")
     counts = await house.store.run(activity.counts, house.store)
     lines = [f"counterplay_uptime_seconds {time.monotonic() - _BEGAN:.0f}"]
@@ -73,7 +74,7 @@ def _local(request: Request) -> bool:
         local = client is not None and ip_address(client[0]).is_loopback
     except ValueError:
         return False
-    return local and "x-forwarded-for" not in request.headers
+    return local and not any(name in request.headers for name in _PROXIES)
 
 
 router.add_route("/", home, methods=["GET"])

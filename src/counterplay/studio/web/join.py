@@ -56,7 +56,10 @@ async def enter(request: Request) -> Response:
     if consent and fields.get("consent") != "yes" and not await _consented(house, known, study):
         return await _start_page(request, house, link, study, missing=True)
     words = pages.reader(request)
-    party, secret = await house.store.run(_open_session, house, link, words.code, known)
+    try:
+        party, secret = await house.store.run(_open_session, house, link, words.code, known)
+    except Missing:  # it was revoked just now
+        return _nothing(request)
     if link.party is None:
         house.came(study.id, where(request), party.label)
     if study.state == "open":

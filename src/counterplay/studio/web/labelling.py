@@ -136,7 +136,10 @@ async def follow(request: Request) -> Response:
     mine, waits = who.party.label, request.query_params.get("waiting") == "1"
 
     async def card_is_there() -> bool:
-        return await house.store.view(who.stream, lambda f: bool(f.state.waiting(mine)))
+        def look(folded: Folded) -> bool:  # the page shows no cards after a departure
+            return not folded.state.departed and bool(folded.state.waiting(mine))
+
+        return await house.store.view(who.stream, look)
 
     def look(folded: Folded) -> dict[str, str]:
         from counterplay.studio.kinds.campaign_views import numbers

@@ -86,7 +86,7 @@ def events(
     look:
         Computes the numbers from the state.
     reload:
-        Whether the page should be loaded again instead, asked after every change.
+        Whether the page should be loaded again instead, asked at first and after every change.
     """
     feed = feed_of(house_of(request))
     return _streamed(request, _follow(feed, stream, who, look, reload))
@@ -122,7 +122,10 @@ async def _follow(
     waiting = asyncio.ensure_future(anext(changes))
     try:
         yield "retry: 3000\n\n"
+        await asyncio.sleep(0)  # from here on the listener hears of every change
         now = await feed.house.store.view(stream, lambda folded: folded.seq)
+        if reload is not None and await reload():  # it came while the page was on its way
+            yield message("reload", "{}")
         yield message("numbers", await feed.told(stream, who, now, look))
         while True:
             done, _ = await asyncio.wait({waiting}, timeout=HEARTBEAT)

@@ -24,20 +24,22 @@ LARGEST_UPLOAD = 21 * 2**20
 LARGEST_HEADER = 16 * 1024
 LONGEST_PATH = 2_048
 BODY_SECONDS, UPLOAD_SECONDS = 20.0, 120.0
-_SECRET = re.compile(r"^(/(?:j|admin/link)/)[^/]+")
-_UPLOADS = re.compile(r"^/admin/(?:studies/new|studies/import|audits|studies/[^/]+/import)")
+_SECRET = re.compile(r"^(/+(?:j|admin/+link)/+)[^/]+|[A-Za-z0-9_-]{40,}")
+_UPLOADS = re.compile(r"^/admin/(?:studies/new|studies/import|audits|studies/[^/]+/(?:import|add))")
 _access = logging.getLogger("counterplay.studio.access")
 
 
 def redacted(path: str) -> str:
-    """Return a path without the secret of a link.
+    """Return a path without the secret of a link, wherever somebody put it.
 
     Examples
     --------
     >>> redacted("/j/abcdefg")
     '/j/***'
+    >>> redacted("/J/" + 43 * "x")
+    '/J/***'
     """
-    return _SECRET.sub(r"\1***", path)
+    return _SECRET.sub(lambda found: f"{found[1] or ''}***", path)
 
 
 def inside(scope: Scope) -> str:
@@ -116,13 +118,15 @@ class Gate:
             raise Refusal(405)
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_PATH:
             raise Refusal(414)
-        size, length, forwarded = 0, b"", None
+        size, length = 0, b""
+        forwarded: str | None = None
         for name, value in scope["headers"]:
             size += len(name) + len(value)
             if name == b"content-length":
                 length = value
             elif name == b"x-forwarded-for":
-                forwarded = value.decode("latin-1")
+                told = value.decode("latin-1")  # a proxy may add a line of its own
+                forwarded = told if forwarded is None else f"{forwarded},{told}"
         if size > LARGEST_HEADER:
             raise Refusal(431)
         path = inside(scope)

@@ -50,7 +50,7 @@ class Participant:
         """Refuse a form that was not made for this person, or too many of them."""
         form = self.study.public_id
         security.check_token(house.server_key, self.session, form, fields.get("csrf", ""))
-        house.writes.take(self.stream if self.study.kind == "elicitation" else self.session)
+        house.writes.take(self.party.public_id)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ async def participant(request: Request, kind: str | None = None) -> Participant:
     """Return who asks for a page of a study; Missing alike for strangers and other studies."""
     house, public = house_of(request), request.path_params["study"]
     secret = security.cookie(request, f"cp_{public}")
-    if secret is None or not public.isalnum() or len(secret) > 64:
+    if secret is None or len(secret) > 64:
         raise Missing("There is no such study.")
     found = await house.store.at_hand(_participant, house.store, secret)
     if found is None or found.study.public_id != public or kind not in (None, found.study.kind):
@@ -138,7 +138,7 @@ async def admin_study(request: Request, *, change: bool = False) -> tuple[Admin,
 
 def where(request: Request) -> str:
     """Return the address that a request comes from."""
-    forwarded = request.headers.get("x-forwarded-for")
+    forwarded = ",".join(request.headers.getlist("x-forwarded-for"))
     trusted = house_of(request).settings.trusted_proxies
     return address(request.scope.get("client"), forwarded, trusted)
 

@@ -53,7 +53,7 @@ async def change_state(request: Request) -> Response:
 
 async def links(request: Request) -> Response:
     """Make links of new participants; the file is the only place where they are."""
-    who, study = await sessions.admin_study(request, change=True)
+    who, study = await _of_people(request)
     house = house_of(request)
     fields = await security.read_form(request)
     who.check(house, fields)
@@ -72,7 +72,7 @@ async def links(request: Request) -> Response:
 
 async def open_link(request: Request) -> Response:
     """Make one link for everybody, with a cap."""
-    who, study = await sessions.admin_study(request, change=True)
+    who, study = await _of_people(request)
     house = house_of(request)
     fields = await security.read_form(request)
     who.check(house, fields)
@@ -82,9 +82,19 @@ async def open_link(request: Request) -> Response:
     return await _elicitation(request, who, study, [f"{_base(request, house)}/j/{token}"])
 
 
+async def revoke_open_links(request: Request) -> Response:
+    """Let nobody else come by an open link; whoever came goes on."""
+    who, study = await _of_people(request)
+    house = house_of(request)
+    who.check(house, await security.read_form(request))
+    n = await house.store.run(house.store.revoke_open_links, study)
+    await note(request, who, "open links revoked", study.public_id, n=n)
+    return pages.go(request, f"/admin/studies/{study.public_id}")
+
+
 async def party_link(request: Request) -> Response:
     """Revoke the link of a participant, or replace it."""
-    who, study = await sessions.admin_study(request, change=True)
+    who, study = await _of_people(request)
     house = house_of(request)
     who.check(house, await security.read_form(request))
     party = await house.store.run(_party, house, study, request.path_params["party"])
@@ -195,15 +205,24 @@ async def _elicitation(
     config = await house.store.run(house.store.config, study)
     parties = await house.store.run(activity.participants, house.store, study)
     days = await house.store.run(activity.per_day, house.store, study)
+    used = await house.store.run(house.store.open_links, study)
     words = pages.reader(request)
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
-        days=days, most=max(1, *(n for _, n in days)), made=made,
+        days=days, most=max(1, *(n for _, n in days)), made=made, open_links=used,
         edited=request.query_params.get("edited") == "1",
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
+
+
+async def _of_people(request: Request) -> tuple[sessions.Admin, StudyRow]:
+    """The study of a form about participants: other kinds have parties or services."""
+    who, study = await sessions.admin_study(request, change=True)
+    if study.kind != "elicitation":
+        raise Missing("There is no such page.")
+    return who, study
 
 
 def _make_links(house: House, study: StudyRow, label: str, n: int) -> list[tuple[str, str]]:
@@ -232,9 +251,9 @@ def _whole(text: str, low: int, high: int, field: str) -> int:
 def _base(request: Request, house: House) -> str:
     if house.settings.base_url:
         return house.settings.base_url
-    server = request.scope.get("server") or ("127.0.0.1", house.settings.port)
+    host, port = request.scope.get("server") or ("127.0.0.1", house.settings.port)
     root = request.scope.get("root_path", "")
-    return f"http://{server[0]}:{server[1]}{root}"
+    return f"http://[{host}]:{port}{root}" if ":" in host else f"http://{host}:{port}{root}"
 
 
 _HOME = "/admin/studies/{study}"
@@ -243,6 +262,7 @@ router.add_route("/admin/studies/import", import_study, methods=["POST"])
 router.add_route(f"{_HOME}/links", links, methods=["POST"])
 router.add_route(f"{_HOME}/links.csv", links, methods=["POST"])
 router.add_route(f"{_HOME}/open-link", open_link, methods=["POST"])
+router.add_route(f"{_HOME}/open-link/revoke", revoke_open_links, methods=["POST"])
 router.add_route(f"{_HOME}/parties/{{party}}/revoke", party_link, methods=["POST"])
 router.add_route(f"{_HOME}/parties/{{party}}/reissue", party_link, methods=["POST"])
 router.add_route(f"{_HOME}/export", export, methods=["GET"])
