@@ -102,7 +102,7 @@ def promise(config: dict[str, Any], stated: lines.ReliableStated, t: Language) -
     words = {
         "regret": t.percent(stated.regret_certificate),
         "wrong": one_in(stated.rate, t),
-        "confidence": t.percent(config["confidence"]),
+        "confidence": t.stated(config["confidence"]),
     }
     if config["unknown"]:
         return t("result.promise_ranged", **words)
@@ -115,7 +115,7 @@ def one_in(rate: float, t: Language) -> str:
     n = round(1 / rate) if rate > 0 else 0
     if rate > 0 and abs(1 / n - rate) < 1e-9 and t.has(f"result.one_in.{n}"):
         return t(f"result.one_in.{n}")
-    return t("result.share", share=t.percent(rate))
+    return t("result.share", share=t.stated(rate))
 
 
 def reasons(config: dict[str, Any], sitting: Sitting, t: Language) -> list[str]:
