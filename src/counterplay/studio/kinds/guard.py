@@ -31,6 +31,8 @@ _KEYS = {
     "max_delay", "missing", "policy", "seed", "valid_for_s", "title", "intro", "locale",
 }  # fmt: skip
 
+_LIVE_ONLY = ("champion", "purse", "max_delay", "missing")
+
 
 class GuardKind:
     """Rules of a guard; see :class:`counterplay.studio.kinds.Kind`."""
@@ -113,13 +115,21 @@ def read_config(raw: dict[str, Any]) -> dict[str, Any]:
     mode = raw.get("mode", "live")
     if mode not in ("live", "full"):
         raise InvalidInputError(f"mode must be 'live' or 'full', got {shown(mode, 40)}")
+    given = [name for name in _LIVE_ONLY if raw.get(name) not in (None, 0, "ignore")]
+    if mode == "full" and given:
+        raise InvalidInputError(
+            f"mode = 'full' takes no {given[0]}: every model is judged in every round, at once"
+        )
+    valid = raw.get("valid_for_s", 60)
+    if type(valid) is not int or not 0 <= valid <= 86_400:
+        raise InvalidInputError(f"valid_for_s must be whole seconds, got {shown(valid, 40)}")
     config = {
         "promise": mode, "models": models, "horizon": raw["horizon"], "rate": raw["rate"],
         "burst": raw["burst"], "champion": place.get(raw.get("champion", "")),
         "safe": place[raw["safe"]], "purse": raw.get("purse"),
         "max_delay": raw.get("max_delay", 0), "missing": raw.get("missing", "ignore"),
         "policy": raw.get("policy", "guaranteed"), "seed": raw.get("seed", secrets.randbits(60)),
-        "page": {"valid_for_s": int(raw.get("valid_for_s", 60)), "title": raw.get("title"),
+        "page": {"valid_for_s": valid, "title": raw.get("title"),
                  "intro": raw.get("intro")},
     }  # fmt: skip
     config = msgspec.to_builtins(to_record(config, bodies.LiveGuardConfig, what="the guard"))
