@@ -175,8 +175,9 @@ class GuardClient:
                 text = json.dumps(whole, allow_nan=False, default=_scalar)
                 found.append(json.loads(text))
             except Exception as error:
-                known = dict(outcome) if isinstance(outcome, dict) else {"given": repr(outcome)[:200]}
-                self.rejected.append((known, str(error)))
+                known = isinstance(outcome, dict)
+                told = dict(outcome) if known else {"given": repr(outcome)[:200]}
+                self.rejected.append((told, str(error)))
         return found
 
     def _batch(self) -> list[dict[str, Any]]:

@@ -30,6 +30,8 @@ from counterplay.tables.cells import shown
 LARGEST_FILE = 20 * 2**20
 MOST_ROWS = 200_000
 MOST_COLUMNS = 500
+_LARGEST, _SMALLEST = 1e15, 1e-5
+"""Numbers on cards have at most 15 digits before and 6 after the point."""
 _RAGGED = re.compile(r"line (\d+): (\d+) cells, but there are (\d+) columns")
 _BINARY = (b"PK\x03\x04", b"\x80\x04", b"\x80\x05", b"\x80\x03", b"\x1f\x8b", b"PAR1", b"%PDF")
 
@@ -166,6 +168,7 @@ def frozen(fields: Fields, frame: pd.DataFrame) -> dict[str, Any]:
     )
     if len(catalogue) < 2:
         raise InvalidInputError("At least two rows with a number in every column are needed.")
+    _check_readable(columns, catalogue.raw)
     directions = ["benefit"] * len(fields.benefits) + ["cost"] * len(fields.costs)
     directions += ["either"] * len(fields.either)
     k = len(columns)
@@ -232,6 +235,16 @@ def _check_fields(fields: Fields, frame: pd.DataFrame, columns: list[str]) -> No
         if column not in frame.columns:
             known = ", ".join(map(str, frame.columns[:20]))
             raise InvalidInputError(f"There is no column {shown(column, 60)}; there are: {known}.")
+
+
+def _check_readable(columns: list[str], raw: Any) -> None:
+    """Refuse numbers that no card can show: people would answer about something else."""
+    for column, numbers in zip(columns, raw.T):
+        if np.abs(numbers).max() >= _LARGEST or np.ptp(numbers) < _SMALLEST:
+            raise InvalidInputError(
+                f"The numbers of column {shown(column, 60)} are too large or too close together "
+                "to be read: give them in another unit."
+            )
 
 
 def missing_rows(frame: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
