@@ -151,7 +151,7 @@ class LogRecount:
             case "certify":
                 passed = to_record(body, lines.CampaignCertified, what=what)
                 self.recount.certified[passed.vector] = passed
-                yield self.recount.test(passed)
+                yield self._named(passed) or self.recount.test(passed)
             case "result":
                 stated = to_record(body, lines.CampaignStated, what=what)
                 yield from self.recount.findings(stated)
@@ -189,6 +189,17 @@ class LogRecount:
                 return "beginning", f"{name} is not that of the configuration", ""
         self._replace(free=agreed.free)
         return "beginning", None, "settings, parties and orders of the configuration"
+
+    def _named(self, passed: lines.CampaignCertified) -> Finding | None:
+        """What is wrong with the name of whose labels a certificate speaks of, if anything."""
+        test, scope = self.recount.launched.get(passed.vector), passed.scope
+        if test is None:
+            return None
+        covered = {self.names[place] for place in test.parties}
+        fits = covered == {scope} or (scope == "all parties" and covered == set(self.names))
+        fits = fits or (not test.own and scope.startswith(("remaining parties", "later parties")))
+        told = ", ".join(sorted(covered))
+        return None if fits else (f"certificate of {scope[:60]}", f"it covers {told:.100}", "")
 
     def _ask(self, body: dict[str, Any], what: str) -> None:
         asked = to_record(body, _Asked, what=what)

@@ -270,8 +270,11 @@ def _read_check(page: _Page, items: FloatArray) -> Check:
     share = (raw - low) / (high - low)
     costs = [column.direction == "cost" for column in page.columns]
     wrong = ~np.isclose(np.where(costs, 1.0 - share, share), items, rtol=1e-9, atol=1e-9)
-    told = f"those of item {np.flatnonzero(wrong.any(axis=1))[0]} are not its values" if (
-        wrong.any()) else None
+    told = (
+        f"those of item {np.flatnonzero(wrong.any(axis=1))[0]} are not its values"
+        if (wrong.any())
+        else None
+    )
     return agree(name, told, f"{len(items)} items, as they count")
 
 

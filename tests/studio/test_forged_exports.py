@@ -162,6 +162,13 @@ def question_to_another(_: Line, lines: list[Line]) -> None:
     body["party"] = "clinic 1" if body["party"] == "clinic 0" else "clinic 0"
 
 
+def of_another(_: Line, lines: list[Line]) -> None:
+    """A certificate gets the name of somebody else."""
+    the(lines, "label.certify")["scope"] = "clinic 0"
+    result = the(lines, "label.result")
+    result["certificates"] = ["clinic 0"]
+
+
 def wrong_check(_: Line, lines: list[Line]) -> None:
     """The answer to a check is turned around, after which the label was frozen."""
     certified = the(lines, "label.certify")
@@ -209,6 +216,7 @@ FORGED: list[tuple[str, Edit, str]] = [
     ("elicitation", setting("elicit.result", "if_every_answer_is_right", 0.0), "recomputed"),
     ("campaign", smaller_bound, "is not shown by the checks"),
     ("campaign", wrong_check, "certificate"),
+    ("campaign", of_another, "it covers clinic 0, clinic 1"),
     ("campaign", answer_of_another, "was not asked this"),
     ("campaign", question_to_another, "is not the party's"),
     ("campaign", less_alone, "alone at least"),
