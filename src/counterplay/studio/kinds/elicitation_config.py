@@ -24,6 +24,7 @@ from counterplay.core import export_bodies as lines
 from counterplay.core.records import canonical, require_state, to_record
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.errors import CounterplayError, InvalidInputError, InvalidStateError
+from counterplay.studio.kinds import FileName
 from counterplay.tables import read_table
 from counterplay.tables.cells import shown
 
@@ -41,7 +42,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: str
     name: str
-    table: str
+    table: FileName
     benefits: list[str] = []
     costs: list[str] = []
     either: list[str] = []
@@ -258,7 +259,7 @@ def missing_rows(frame: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
 
 def item_names(frame: pd.DataFrame, column: str | None, rows: Any) -> list[str]:
     """Return the name of every item; one that occurs twice gets its row of the file."""
-    if column is None:
+    if not column:
         return [f"#{int(row) + 1}" for row in rows]
     cells = frame[column].iloc[rows]
     told = ["" if pd.isna(cell) else str(cell).strip()[:200] for cell in cells]
