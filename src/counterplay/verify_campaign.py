@@ -88,7 +88,7 @@ class Recount:
 
     def findings(self, stated: lines.CampaignStated) -> list[Finding]:
         """Everything that the export states, recounted."""
-        found = [self.commitment(), *self._levels()]
+        found = [self.commitment(), *self.levels()]
         found += [self.test(passed, stated.labels) for passed in self.certified.values()]
         holds = {passed.scope for passed in self.certified.values()}
         missing = [scope for scope in stated.certificates if scope not in holds]
@@ -123,7 +123,7 @@ class Recount:
         wrong = None if same else "the orders of the seed are not those that were committed to"
         return "audit orders", wrong, "follow from the committed seed"
 
-    def _levels(self) -> list[Finding]:
+    def levels(self) -> list[Finding]:
         """The levels of all tests of one scope must add up to at most alpha."""
         spent: dict[tuple[bool, tuple[int, ...] | None], float] = {}
         for test in self.launched.values():
@@ -279,7 +279,7 @@ class Recount:
         if len(stated.labels) != self.config.items:
             return name, f"there are {self.config.items} items", ""
         expected: dict[int, set[int]] = {}
-        for number in self.certified:
+        for number in self.certified.keys() & self.launched.keys():
             test = self.launched[number]
             for item, code in zip(test.items, test.labels):
                 expected.setdefault(item, set()).add(code)

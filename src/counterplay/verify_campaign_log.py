@@ -57,6 +57,28 @@ class _Left(msgspec.Struct, frozen=True):
     lost: dict[Word, Count] | None = None
 
 
+class _Agreed(msgspec.Struct, frozen=True):
+    """What counts of the settings in ``label.start``."""
+
+    max_error: float
+    confidence: float
+    noise: float
+    first_to: int
+    free: Literal["own", "any"]
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """What counts of ``label.start``."""
+
+    n: Count
+    parties: dict[Word, tuple[Count, ...]]
+    classes: tuple[str | int | float | bool, ...]
+    settings: _Agreed
+    seed: Count
+    commit: Word
+    known: dict[str, Count]
+
+
 class _Rule(msgspec.Struct, frozen=True):
     """What counts of ``label.rule``: the version by whose rule it goes on."""
 
@@ -83,7 +105,7 @@ class LogRecount:
         self.least: dict[str, int] = dict.fromkeys(self.names, 0)
         self.late: set[str] = set()
         """Parties whose account started again after a retraction."""
-        self.wrong_work = ""
+        self.wrong_work, self.begun = "", False
         self.counts: dict[str, int] = dict.fromkeys(self.names, 0)
         self.gone: set[str] = set()
         """Whose answers were erased and not yet taken out by their leaving."""
@@ -93,13 +115,17 @@ class LogRecount:
         body, what = event.body or {}, f"event {event.seq} of {event.stream[:60]}"
         word = event.kind.removeprefix("label.")
         match word:
+            case "start":
+                yield self._start(to_record(body, _Start, what=what))
             case "ask":
                 self._ask(body, what)
             case "tell" | "skip":
+                self._by(body, what)
                 self._tell(str(body.get("id")), body.get("label") if word == "tell" else None, what)
             case "imported":
                 self._import(body, what)
             case "retract":
+                self._by(body, what)
                 self._retract(str(body.get("id")), what)
             case "withdraw":
                 item = body.get("item")
@@ -125,7 +151,7 @@ class LogRecount:
             case "certify":
                 passed = to_record(body, lines.CampaignCertified, what=what)
                 self.recount.certified[passed.vector] = passed
-                yield self.recount.test(passed)
+                yield self._named(passed) or self.recount.test(passed)
             case "result":
                 stated = to_record(body, lines.CampaignStated, what=what)
                 yield from self.recount.findings(stated)
@@ -141,10 +167,43 @@ class LogRecount:
     def so_far(self) -> Iterable[Finding]:
         """What can be said of a campaign that is not finished."""
         yield self.recount.commitment()
+        yield from self.recount.levels()
         yield from self._work()
+
+    def _start(self, start: _Start) -> Finding:
+        """The log must begin with what the configuration says."""
+        config, agreed, self.begun = self.config, start.settings, True
+        for name, told, known in (
+            ("items", start.n, config.items),
+            ("parties", start.parties, dict(config.parties)),
+            ("classes", tuple(map(str, start.classes)), config.classes),
+            ("max_error", agreed.max_error, config.max_error),
+            ("confidence", agreed.confidence, config.confidence),
+            ("noise", agreed.noise > 0, config.noisy),
+            ("first_to", agreed.first_to, config.first_to),
+            ("seed", start.seed, config.seed),
+            ("commit", start.commit, config.commit),
+            ("known", start.known, {str(item): code for item, code in config.known}),
+        ):
+            if told != known:
+                return "beginning", f"{name} is not that of the configuration", ""
+        self._replace(free=agreed.free)
+        return "beginning", None, "settings, parties and orders of the configuration"
+
+    def _named(self, passed: lines.CampaignCertified) -> Finding | None:
+        """What is wrong with the name of whose labels a certificate speaks of, if anything."""
+        test, scope = self.recount.launched.get(passed.vector), passed.scope
+        if test is None:
+            return None
+        covered = {self.names[place] for place in test.parties}
+        fits = covered == {scope} or (scope == "all parties" and covered == set(self.names))
+        fits = fits or (not test.own and scope.startswith(("remaining parties", "later parties")))
+        told = ", ".join(sorted(covered))
+        return None if fits else (f"certificate of {scope[:60]}", f"it covers {told:.100}", "")
 
     def _ask(self, body: dict[str, Any], what: str) -> None:
         asked = to_record(body, _Asked, what=what)
+        require_state(self.begun, what, "", "the campaign has not begun")
         require_state(asked.party in self.names, what, "party", "there is no such party")
         place = self.names.index(asked.party)
         require_state(asked.item in self.recount.owns[place], what, "item", "is not the party's")
@@ -165,6 +224,12 @@ class LogRecount:
     def _paid(self, party: str) -> int:
         waiting = sum(bool(self.asked[q].party == party) for q in self.open)
         return self.counts[party] + waiting
+
+    def _by(self, body: dict[str, Any], what: str) -> None:
+        """An answer is given, and taken back, by the party that was asked."""
+        asked, party = self.asked.get(str(body.get("id"))), body.get("party")
+        fits = asked is None or party in (None, asked.party)
+        require_state(fits, what, "party", "was not asked this")
 
     def _tell(self, name: str, label: Any, what: str) -> None:
         require_state(name in self.open, what, "id", "is no open question")

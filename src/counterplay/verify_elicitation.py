@@ -9,25 +9,40 @@ Source: docs/theory/08-elicitation.md and 26-people.md.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import os
 from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 
 from counterplay.core import export_bodies as lines
-from counterplay.core.exports import LARGEST, Event, Export
-from counterplay.core.files import read_limited
+from counterplay.core.exports import Event, Export
 from counterplay.core.programs import minimize_linear
 from counterplay.core.records import require_state, to_record
 from counterplay.core.validation import FloatArray, IntArray
+from counterplay.tables import read_table
 from counterplay.verify_checks import TOLERANCE, Check, agree, read_body
 from counterplay.verify_reliable import USED, Answers
 
 _USED = ("elicit.answered", "elicit.undone", "elicit.volunteered")
 _MOST_SUBSETS = 3  # answers set aside for which every smaller choice is tried
+
+
+class _Column(msgspec.Struct, frozen=True):
+    """How a column was shown: in its own units, from low to high."""
+
+    direction: Literal["benefit", "cost", "either"]
+    low: float
+    high: float
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """What people read of the items, where a configuration says it."""
+
+    columns: Annotated[tuple[_Column, ...], msgspec.Meta(min_length=1, max_length=10_000)]
+    raw: tuple[tuple[float, ...], ...]
 
 
 def elicitation_checks(export: Export, table: str | os.PathLike[str] | None) -> Iterable[Check]:
@@ -41,8 +56,12 @@ def elicitation_checks(export: Export, table: str | os.PathLike[str] | None) -> 
     same = all(len(row) == width for row in config.items)
     require_state(same, "the configuration", "items", "all items must have as many values")
     items = np.array(config.items)
+    page = getattr(config, "page", None)
+    read = to_record(page, _Page, what="the configuration", where="page") if page else None
+    if read is not None:
+        yield _read_check(read, items)
     if table is not None:
-        yield _table_check(config.columns, items, table)
+        yield _table_check(config.columns, items, table, read)
     by_stream: dict[str, list[Event]] = {}
     for event in export.events:
         by_stream.setdefault(event.stream, []).append(event)
@@ -237,25 +256,50 @@ def _undominated(items: FloatArray) -> IntArray:
     return np.array(kept)
 
 
+def _read_check(page: _Page, items: FloatArray) -> Check:
+    """The numbers that people read must be those that the answers count for."""
+    name, k = "numbers on the cards", len(page.columns)
+    if len(page.raw) != len(items) or any(len(row) != k for row in page.raw) or k != len(items[0]):
+        return Check(name, "failed", "there must be one for every value of an item")
+    raw, low, high = (
+        np.array(part)
+        for part in (page.raw, [c.low for c in page.columns], [c.high for c in page.columns])
+    )
+    if not (low < high).all():
+        return Check(name, "failed", "a column must run from low to high")
+    share = (raw - low) / (high - low)
+    costs = [column.direction == "cost" for column in page.columns]
+    wrong = ~np.isclose(np.where(costs, 1.0 - share, share), items, rtol=1e-9, atol=1e-9)
+    told = (
+        f"those of item {np.flatnonzero(wrong.any(axis=1))[0]} are not its values"
+        if (wrong.any())
+        else None
+    )
+    return agree(name, told, f"{len(items)} items, as they count")
+
+
 def _table_check(
-    columns: lines.Columns | None, items: FloatArray, table: str | os.PathLike[str]
+    columns: lines.Columns | None,
+    items: FloatArray,
+    table: str | os.PathLike[str],
+    page: _Page | None,
 ) -> Check:
     """The items must be the stated rows and columns of the file, in the stated scale."""
     if columns is None:
         return Check("table", "failed", "the export does not say which columns were used")
     names = [*columns.benefits, *columns.costs, *columns.either]
-    text = read_limited(table, what="the table", limit=LARGEST).decode("utf-8-sig", "replace")
-    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    missing = [name for name in names if not rows or name not in rows[0]]
+    frame = read_table(table).frame
+    missing = [name for name in names if name not in frame.columns]
     if missing:
         return Check("table", "failed", f"the table has no column {missing[0]!r:.60}")
-    places = [rows[0].index(name) for name in names]
     try:
-        raw = np.array([[float(rows[r + 1][p]) for p in places] for r in columns.rows])
-    except (IndexError, ValueError):
+        raw = frame[names].iloc[list(columns.rows)].to_numpy(dtype=np.float64)
+    except (IndexError, ValueError, TypeError):
         return Check("table", "failed", "a row of the items is not in the table, or no number")
     if raw.shape != (len(items), len(names)) or not len(raw):
         return Check("table", "failed", "the table has another number of rows or columns")
+    if page is not None and not np.allclose(raw, page.raw, rtol=1e-9, atol=0.0):
+        return Check("table", "failed", "the numbers that people read are not those of the table")
     values = np.hstack([_valued(raw[:, j], name, columns) for j, name in enumerate(names)])
     same = values.shape == items.shape and np.allclose(values, items, rtol=1e-9, atol=1e-9)
     return agree("table", None if same else "the items are not the rows of the table",

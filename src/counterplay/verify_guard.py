@@ -63,6 +63,8 @@ def live_guard(config: dict[str, Any], events: Sequence[Event]) -> Iterable[Find
             continue
         if event.body is None or erased:
             erased = True
+        elif event.kind == "guard.ended":
+            recount.end(event.body.get("after"), f"event {event.seq}")
         elif event.kind == "guard.decided":
             recount.decide(read_body(event, lines.LiveDecided), f"event {event.seq}")
         elif event.kind == "guard.outcome":
@@ -194,15 +196,27 @@ class AllRecount:
                 burst=config.burst, reviews=config.reviews,
             )
         )  # fmt: skip
+        known = config.safe < len(config.models) == len(set(config.models))
+        require_state(known, "the configuration", "models", "must be different; safe one of them")
         self.ids: set[str] = set()
         self.running = self.largest = 0.0
+        self.t, self.ended = 0, -1
 
     def decide(self, decided: lines.LiveDecided, what: str) -> None:
         """Take a decision; once nobody is within the budget the safe model is named."""
+        fits = decided.decision == decided.round == decided.epoch == self.t == self.ended + 1
+        require_state(fits, what, "decision", f"must be {self.t}, after the round before has ended")
+        self.t += 1
         if self.full.void:
             return
         plain = lines.Decided(round=decided.round, model=decided.model, allowed=decided.allowed)
         self.full.decide(plain, what)
+
+    def end(self, after: Any, what: str) -> None:
+        """A round ends once, by its number."""
+        fits = type(after) is int and after == self.ended + 1 == self.t - 1
+        require_state(fits, what, "after", f"must be {self.t - 1}, once")
+        self.ended = self.t - 1
 
     def observe(self, told: lines.LiveOutcome, what: str) -> None:
         """Take the losses of all models in a round."""

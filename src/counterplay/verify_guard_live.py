@@ -33,7 +33,12 @@ class LiveRecount:
 
     def __init__(self, config: lines.LiveGuardConfig) -> None:
         K, T = len(config.models), config.horizon
+        known = all(model is None or model < K for model in (config.champion, config.safe))
+        require_state(known, "the configuration", "safe", "there is no such model")
+        different = len(set(config.models)) == K
+        require_state(different, "the configuration", "models", "must be different")
         self.config, self.K = config, K
+        self.ended = -1
         self.B, self.rest = max(1, round(math.cbrt(T))), max(1, T // 16)
         inner = int(np.random.default_rng(config.seed).integers(2**62))
         self.rng = np.random.default_rng(inner)
@@ -67,6 +72,7 @@ class LiveRecount:
         """A decision must be the one that follows from the outcomes and the seed."""
         fits = decided.decision == decided.round == self.t < self.config.horizon
         require_state(fits, what, "decision", f"must be {self.t}")
+        require_state(self.ended == self.t - 1, what, "decision", "the round before has not ended")
         require_state(decided.model < self.K, what, "model", "there is no such model")
         model, mode = self._act()
         if not self.refused:
@@ -78,6 +84,12 @@ class LiveRecount:
         self.decisions.append((model, self.epoch))
         self.live[model] += 1
         self.t += 1
+
+    def end(self, after: Any, what: str) -> None:
+        """A round ends once, by its number; the next decision comes then."""
+        fits = type(after) is int and after == self.ended + 1 == self.t - 1
+        require_state(fits, what, "after", f"must be {self.t - 1}, once")
+        self.ended = self.t - 1
 
     def observe(self, told: lines.LiveOutcome, what: str) -> None:
         """An outcome moves the fuse of the model that was live, and the purse."""
@@ -157,8 +169,12 @@ class LiveRecount:
             return f"{told}: allowed were {allowed!s:.60}"
         if (decided.model, decided.mode) != (model, mode):
             return f"{told}: model {decided.model} ({decided.mode}), it must be {model} ({mode})"
+        assert self.epoch is not None  # made by _act
+        if decided.epoch != self.epoch["start"]:
+            return f"{told}: its epoch began in round {self.epoch['start']}"
         if mode in ("safe", "void"):
-            return ""
+            plain = decided.draw is None and not decided.probabilities
+            return "" if plain else f"{told}: nothing was drawn"
         if self.drawn is None:  # a last resort that is live while others have come back
             return "" if decided.draw is None else f"{told}: nothing was drawn"
         draw, chances = self.drawn

@@ -82,6 +82,8 @@ class Answers:
             self._ask(event.seq, to_record(event.body, lines.Asked, what=what), what)
         elif event.kind == "elicit.answered":
             said = to_record(event.body, lines.Chosen, what=what)
+            words = (None, ("first", "second")[said.order[0]] if max(said.order) < 2 else None)
+            require_state(said.answer in words, what, "answer", "is not the option in the order")
             self._answer(event.seq, said.asked, said.order, what)
         elif event.kind == "elicit.cannot_say":
             self._answer(event.seq, to_record(event.body, lines.Unsaid, what=what).asked, (), what)

@@ -7,14 +7,23 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
 from counterplay.core.exports import Event
 from counterplay.labeling import Campaign
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.campaign import KIND, log_text, lost_answers
+from counterplay.studio.kinds.campaign_adding import addition
 from counterplay.studio.kinds.campaign_config import pool
-from counterplay.studio.kinds.campaign_views import coordinator, ledger, own_answers, queue
+from counterplay.studio.kinds.campaign_views import (
+    certificates,
+    coordinator,
+    ledger,
+    own_answers,
+    queue,
+    standing,
+)
 from counterplay.studio.web.coordinator import _answers, label_studio
 from counterplay.verify import verify
 from studio.kind_driver import Stream
@@ -73,6 +82,39 @@ def test_the_ledger_is_the_areas_report_and_nobody_works_more(finished: Made) ->
     assert [r["party"] for r in own["rows"]] == ["clinic 2"]
     assert own["total"]["asked"] == sum(p.asked for p in report.values())
     assert own["certificates"][0]["scope"] == "all parties"
+
+
+@pytest.mark.claim("28.12")
+def test_more_work_after_a_change_is_said(tmp_path: Path) -> None:
+    """Answers that were taken back are work, too: then nobody is told that he works no more."""
+    stream, truth = fresh(tmp_path, parties=2, max_error=0.2)
+    label_all(stream, truth, 60)
+    for _ in range(12):
+        answer = next(a for a in stream.state.answers.values() if a.party == "clinic 0")
+        stream.add("label.retract", {"id": answer.question, "party": "clinic 0"}, actor="clinic 0")
+        label_all(stream, truth, 1)
+    label_all(stream, truth)
+    told = ledger(stream.state, None)
+    row = told["rows"][0]
+    assert row["asked"] > row["alone_at_least"]
+    assert row["asked"] <= row["alone_at_least"] + row["retracted"]
+    assert (told["nobody_more"], told["nobody_more_but"]) == (False, True)
+
+
+@pytest.mark.claim("28.12")
+def test_a_certificate_says_of_how_many_labels_it_speaks(tmp_path: Path) -> None:
+    """Items that come later, and items that were taken out, are not what was signed."""
+    stream, truth = fresh(tmp_path, parties=2, max_error=0.2, scope="party", noise=0.05)
+    while not stream.state.certified:
+        label_all(stream, truth, 1)
+    before = certificates(stream.state)[0]
+    pool_size = len(stream.config["parties"][before["scope"]])
+    assert (before["items"], before["withdrawn"], before["first_to"]) == (pool_size, 0, 2)
+    late = pd.DataFrame({"case": ["n1", "n2"], "size": [0.1, 0.2], "shape": [0.3, 0.4]})
+    at_work = [p for p in stream.config["parties"] if standing(stream.state, p) == "open"]
+    stream.add("label.add", addition(stream.state, at_work[0], late))
+    assert certificates(stream.state)[0] == before
+    assert stream.state.config["items"] == 134
 
 
 @pytest.mark.claim("28.12")

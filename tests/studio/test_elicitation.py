@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
@@ -21,6 +23,7 @@ from counterplay.studio.kinds.elicitation_pages import (
     promise,
     question,
     reasons,
+    result,
 )
 from counterplay.studio.web.texts import language
 from counterplay.verify import verify
@@ -122,6 +125,58 @@ def test_the_result_states_its_condition() -> None:
     assert "one in ten of your answers is wrong (95\N{NO-BREAK SPACE}% confidence)" in told
     assert reasons(config, stream.state, language("en"))
     assert stream.state.result.rate == 0.1
+
+
+def test_what_is_not_reached_is_no_promise_in_ranges_either() -> None:
+    """Nobody promises that nothing is better by more than all of the way."""
+    config = study(either=("comfort",), columns=("price",))
+    assert config["unknown"] == [1]
+    stream = Stream(config)
+    while stream.state.open is not None:
+        stream.add("elicit.cannot_say", {"asked": stream.state.open[0], "said": "cannot say"})
+    stated = stream.state.result
+    assert stated is not None
+    assert (stated.regret_certificate or 0.0) > config["target"]
+    told = promise(config, stated, language("en"))
+    assert told.startswith("After the answers so far, something else in the list could be better")
+    assert "of the way from worst to best" in told
+
+
+def test_bars_where_less_is_wanted() -> None:
+    """Whoever wants the least of a column gets it, and its bar is the longest."""
+    config = study(either=("comfort",), columns=("price",), target_regret=0.2)
+    stream = Stream(config)
+    stream.finish(np.array([0.1, -0.9]))
+    assert stream.state.result is not None
+    bars = result(config, stream.state, language("en"))["bars"]
+    assert bars[0]["mean"] == max(bar["mean"] for bar in bars) > 50
+    assert len({bar["mean"] for bar in bars}) > 1
+    assert all(0 <= bar["low"] <= bar["high"] <= 100 for bar in bars)
+    worst = config["items"][stream.state.result.item][1]
+    assert worst <= 0.2  # it has little of what is not wanted
+
+
+@pytest.mark.parametrize(
+    "numbers", [("1e300", "2e300"), ("-1e308", "1e308"), ("1e15", "3"), ("1e-9", "2e-9")]
+)
+def test_numbers_that_no_card_can_show_are_refused(numbers: tuple[str, str]) -> None:
+    table = f"name,x,y\na,{numbers[0]},1\nb,{numbers[1]},0\n".encode()
+    with pytest.raises(InvalidInputError, match="column 'x' are too large or too close"):
+        study(table, benefits=["x", "y"], costs=[])
+
+
+def test_a_card_shows_what_tells_two_items_apart() -> None:
+    """In a column from 0 to 900 whole numbers do, but not for 10.2 against 10.4."""
+    table = b"name,x,y\na,10.2,1\nb,10.4,0.5\nc,900,0\n"
+    config = study(table, benefits=["x", "y"], costs=[])
+    sitting = Stream(config).state
+    assert sitting.open is not None
+    seq, asked = sitting.open
+    shown = tuple(lines.Shown(id=i, values=tuple(config["items"][i])) for i in (0, 1))
+    sitting.open = seq, msgspec.structs.replace(asked, shown=shown)
+    cards = question(config, sitting, language("en"))["cards"]
+    assert [card["rows"][0]["value"] for card in cards] == ["10.2", "10.4"]
+    assert [card["rows"][0]["better"] for card in cards] == [False, True]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -168,7 +168,8 @@ def test_the_client_never_raises_and_sends_what_waited_once(
     assert again.report({**outcome, "decision": 77}) == 0  # refused: set aside, told, not repeated
     assert "no decision 77" in again.rejected[0][1]
     nothing = {**outcome, "decision": 1, "model": later.model, "primary": float("nan")}
-    assert again.report([nothing]) == 1  # cannot even be sent, and does not raise
+    assert again.report([nothing]) == 0  # can never be sent: set aside, and does not raise
+    assert len(again.rejected) == 2
 
 
 def test_the_client_needs_the_standard_library_only() -> None:

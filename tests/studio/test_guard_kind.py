@@ -199,6 +199,10 @@ def test_a_second_outcome_or_another_model_is_refused() -> None:
         ({"mode": "maybe"}, "mode"),
         ({"rate": 2.0}, "rate"),
         ({"speed": 3}, "no field 'speed'"),
+        ({"mode": "full", "max_delay": 0}, "mode = 'full' takes no purse"),
+        ({"mode": "full", "purse": None}, "mode = 'full' takes no max_delay"),
+        ({"mode": "full", "purse": None, "max_delay": 0, "champion": "v2"}, "takes no champion"),
+        ({"valid_for_s": -1}, "valid_for_s must be from 0"),
     ],
 )
 def test_bad_configurations_are_one_sentence(more: dict[str, Any], told: str) -> None:

@@ -29,7 +29,7 @@ FILES = [
 ]  # fmt: skip
 RAISED = ("Refused", "InvalidInputError", "DataUnavailableError")
 ON_THE_COMMAND_LINE = re.compile(
-    r"(a|an) (campaign|guard|audit) (has no field|needs)|(models|mode|§) (must be|=)|"
+    r"(a|an) (campaign|guard|audit) (has no field|needs)|(models|mode|valid_for_s|§) (must be|=)|"
     r"the body of an event"
 )
 

@@ -6,6 +6,7 @@ import re
 import string
 from importlib import resources
 
+import numpy as np
 import pytest
 
 from counterplay.studio.web.texts import LANGUAGES, language, wanted
@@ -71,6 +72,21 @@ def test_promises_are_rounded_up() -> None:
     assert english.percent(0.05) == "5\N{NO-BREAK SPACE}%"
     assert english.percent(0.121) == "13\N{NO-BREAK SPACE}%"
     assert english.percent(0.0) == "0\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.parametrize("hundredths", range(101))
+def test_whole_per_cents_are_told_as_they_are(hundredths: int) -> None:
+    """7 % is 7.000000000000001 % in floating point: that is no reason to say 8 %."""
+    english, told = language("en"), f"{hundredths}\N{NO-BREAK SPACE}%"
+    assert english.percent(hundredths / 100) == english.stated(hundredths / 100) == told
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_confidence_is_told_higher_than_it_is(seed: int) -> None:
+    share = 1.0 - 10.0 ** np.random.default_rng(seed).uniform(-9, -0.3)
+    told = language("en").stated(share).removesuffix("\N{NO-BREAK SPACE}%")
+    assert share - 1e-4 <= float(told) / 100 <= share + 1e-11
+    assert told != "100"
 
 
 @pytest.mark.claim("28.22")

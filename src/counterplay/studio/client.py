@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 _MOST = 1_000
+_LARGEST = 2**19  # bytes of a batch; the server takes twice as many
+_LARGEST_ANSWER = 2**20
 _RETRY = 5.0  # seconds without a request after one that failed
 
 
@@ -56,7 +58,7 @@ class GuardClient:
     spool:
         File that keeps outcomes until the server has them; one per process.
     timeout:
-        Seconds that a request may take.
+        Seconds for which the server may be silent, and in which its answer must be complete.
 
     Examples
     --------
@@ -82,13 +84,16 @@ class GuardClient:
         self.url, self.safe_model, self.max_age = url.rstrip("/"), safe_model, float(max_age)
         self.timeout = timeout
         self.rejected: list[tuple[dict[str, Any], str]] = []
-        """Outcomes that the server refused, with its sentence."""
+        """Outcomes that the server refused, with its sentence, or that are no outcomes."""
         self._token = token
         self._spool = None if spool is None else Path(spool)
-        self._lock = threading.Lock()
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+        self._open = urllib.request.build_opener(_Stay).open
         self._last: tuple[float, dict[str, Any]] | None = None
         self._tag, self._away_until = "", 0.0
         self._waiting: list[dict[str, Any]] = self._read_spool()
+        if self._waiting:
+            self._write_spool()  # without a line that a crash cut
 
     def serve(self) -> Served:
         """Return who is live; never raises."""
@@ -97,9 +102,11 @@ class GuardClient:
         with self._lock:
             if status == 304 and self._last is not None:
                 self._last = (self._clock(), self._last[1])
-            elif status == 200 and isinstance(told, dict):
+            elif status == 200 and _says_who(told):
                 self._last, self._tag = (self._clock(), told), tag
-        return self._served(fresh=status in (200, 304))
+            else:
+                status = 0
+        return self._served(fresh=status != 0)
 
     def decide(self) -> Served:
         """End the present round and return who is live in the next one; never raises.
@@ -110,7 +117,7 @@ class GuardClient:
         if known.decision is None or known.source != "server":
             return known
         status, told, _ = self._request("POST", "/decisions", {"after": known.decision})
-        if status != 200 or not isinstance(told, dict):
+        if status != 200 or not _says_who(told):
             return known
         with self._lock:
             self._last, self._tag = (self._clock(), told), ""
@@ -120,21 +127,23 @@ class GuardClient:
         """Report outcomes; return how many are not with the server yet. Never raises.
 
         Each is ``{decision, model, primary, secondary}`` or ``{decision, model, missing: True}``;
-        an ``id`` is made where there is none. Without arguments: send what waits.
+        an ``id`` is made where there is none. Without arguments: send what waits. What can never
+        be sent, such as a loss that is not a number, is put into ``rejected``.
         """
-        given = [outcomes] if isinstance(outcomes, Mapping) else list(outcomes)
-        new = [{"id": uuid.uuid4().hex, **dict(outcome)} for outcome in given]
-        with self._lock:
+        new = self._readable(outcomes)
+        with self._sending:
             self._waiting += new
             self._append_spool(new)
+            before = len(self._waiting)
             while self._waiting:
-                batch = self._waiting[:_MOST]
+                batch = self._batch()
                 status, told, _ = self._request("POST", "/outcomes", batch)
-                if status == 200:
+                if status == 200 and isinstance(told, dict) and "stored" in told:
                     self._waiting = self._waiting[len(batch) :]
                 elif status not in (413, 422) or not self._set_aside(batch, told):
                     break
-            self._write_spool()
+            if len(self._waiting) < before:
+                self._write_spool()
             return len(self._waiting)
 
     @property
@@ -148,20 +157,47 @@ class GuardClient:
         if last is None or (not fresh and self._clock() - last[0] > self.max_age):
             return Served(self.safe_model, None, "safe", "the guard cannot be reached")
         told = last[1]
-        model = told.get("model") or told.get("fallback") or self.safe_model
-        number = told.get("decision")
-        return Served(
-            str(model), number if isinstance(number, int) else None,
-            "server" if fresh else "cache", str(told.get("reason", "")),
-        )  # fmt: skip
+        model, number = told["model"] or told["fallback"], told["decision"]
+        source: Literal["server", "cache"] = "server" if fresh else "cache"
+        return Served(model, number, source, str(told.get("reason", "")))
+
+    def _readable(self, outcomes: Any) -> list[dict[str, Any]]:
+        """Outcomes as plain JSON, each with an id; others are set aside with a sentence."""
+        found = []
+        try:
+            given = [outcomes] if isinstance(outcomes, Mapping) else list(outcomes)
+        except Exception as error:  # whatever was given, the service must go on
+            self.rejected.append(({"given": repr(outcomes)[:200]}, str(error)))
+            return []
+        for outcome in given:
+            try:
+                whole = {"id": uuid.uuid4().hex, **outcome}
+                text = json.dumps(whole, allow_nan=False, default=_scalar)
+                found.append(json.loads(text))
+            except Exception as error:
+                known = isinstance(outcome, dict)
+                told = dict(outcome) if known else {"given": repr(outcome)[:200]}
+                self.rejected.append((told, str(error)))
+        return found
+
+    def _batch(self) -> list[dict[str, Any]]:
+        """What is sent at once: at least one outcome, and no more than the server takes."""
+        size, batch = 0, []
+        for outcome in self._waiting[:_MOST]:
+            size += len(json.dumps(outcome)) + 2
+            if batch and size > _LARGEST:
+                break
+            batch.append(outcome)
+        return batch
 
     def _set_aside(self, batch: list[dict[str, Any]], told: Any) -> bool:
         """Take the outcome that the server refused out of the queue; True if there was one."""
         field = str(told.get("field") or "") if isinstance(told, dict) else ""
-        place = int(field[1:-1]) if field[1:-1].isdigit() else -1
+        place = 0 if len(batch) == 1 else int(field[1:-1]) if field[1:-1].isdigit() else -1
         if not 0 <= place < len(batch):
             return False
-        self.rejected.append((batch[place], str(told.get("error", ""))))
+        said = told.get("error") if isinstance(told, dict) else None
+        self.rejected.append((batch[place], str(said or "the server refused it")))
         del self._waiting[place]
         return True
 
@@ -178,18 +214,28 @@ class GuardClient:
             request.add_header("Content-Type", "application/json")
             for name, value in (headers or {}).items():
                 request.add_header(name, value)
-            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+            with self._open(request, timeout=self.timeout) as answer:
                 tag = answer.headers.get("ETag") or ""
-                return int(answer.status), json.loads(answer.read() or b"null"), tag
+                return int(answer.status), self._read(answer), tag
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 self._away_until = self._clock() + _RETRY
             with contextlib.suppress(Exception):
-                return error.code, json.loads(error.read() or b"null"), ""
+                return error.code, self._read(error), ""
             return error.code, None, ""
         except Exception:  # whatever happens here, the service must go on
             self._away_until = self._clock() + _RETRY
             return 0, None, ""
+
+    def _read(self, answer: Any) -> Any:
+        """The JSON of an answer that is neither too long nor too slow."""
+        parts, size, until = [], 0, time.monotonic() + self.timeout
+        while part := answer.read1(2**16):
+            parts.append(part)
+            size += len(part)
+            if size > _LARGEST_ANSWER or time.monotonic() > until:
+                raise ValueError("the answer is too long or too slow")
+        return json.loads(b"".join(parts) or b"null")
 
     @staticmethod
     def _clock() -> float:
@@ -199,7 +245,7 @@ class GuardClient:
         found = []
         with contextlib.suppress(OSError):
             if self._spool is not None and self._spool.exists():
-                for line in self._spool.read_text(encoding="utf-8").splitlines():
+                for line in self._spool.read_bytes().splitlines():
                     with contextlib.suppress(ValueError):  # a line that a crash cut
                         item = json.loads(line)
                         if isinstance(item, dict):
@@ -224,3 +270,26 @@ class GuardClient:
             beside = self._spool.with_name(self._spool.name + ".new")
             beside.write_text(text, encoding="utf-8")
             os.replace(beside, self._spool)
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect: the token is for one address, and an outcome must not become a GET."""
+
+    def redirect_request(self, *args: Any, **more: Any) -> None:
+        """Go nowhere; the redirect is an answer that failed."""
+
+
+def _says_who(told: Any) -> bool:
+    """Whether an answer names the live model, or the fallback, and the decision."""
+    if not isinstance(told, dict) or type(told.get("decision")) is not int:
+        return False
+    name = told.get("fallback") if told.get("model") is None else told["model"]
+    return isinstance(name, str) and name != ""
+
+
+def _scalar(value: Any) -> Any:
+    """A number of an array library as a plain one."""
+    item = getattr(value, "item", None)
+    if item is None:
+        raise TypeError(f"{type(value).__name__} is no number")
+    return item()

@@ -9,17 +9,21 @@ that it follows.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+import msgspec
 
 from counterplay.core.exports import Event
-from counterplay.errors import UnknownNameError
+from counterplay.core.records import to_record
+from counterplay.errors import InvalidInputError, InvalidStateError, UnknownNameError
 
 NAMES = ("elicitation", "campaign", "guard", "audit")
 MODULES = {name: f"{__name__}.{name}" for name in NAMES}
 """Where each kind lives; imported when it is first used."""
+FileName = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,28 @@ class Kind(Protocol):
 
     def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the kind and the configuration that an export states in line 1."""
+
+
+def typed(raw: Mapping[str, Any], fields: type[msgspec.Struct], what: str) -> dict[str, Any]:
+    """Return the fields of a TOML file that say something; each must be of its kind.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such field, or it holds a text where a number belongs, and the like.
+    """
+    from counterplay.tables.cells import listed
+
+    names = sorted(field.name for field in msgspec.structs.fields(fields))
+    odd = sorted(set(map(str, raw)) - set(names))
+    if odd:
+        raise InvalidInputError(f"{what} has no field {odd[0]!r}; fields are {listed(names)}")
+    given = {name: value for name, value in raw.items() if value is not None and value != ""}
+    try:
+        to_record(given, fields, what=what)
+    except InvalidStateError as error:
+        raise InvalidInputError(str(error)) from None
+    return given
 
 
 def kind_of(name: str) -> Kind:

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from counterplay.core.exports import Event
 from counterplay.core.files import read_limited
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import KeyReuse, Refused
-from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds import FileName, NewEvent, typed
 
 if TYPE_CHECKING:
     from counterplay.studio.store import Store
@@ -48,6 +50,18 @@ _ONLY = (
 _ONLY_MODELS = "Only .skops and .onnx files can be uploaded as models: a pickle runs code."
 
 
+class Fields(msgspec.Struct, frozen=True):
+    """What an audit's TOML file may say."""
+
+    kind: str | None = None
+    name: str | None = None
+    table: FileName | None = None
+    config: FileName | None = None
+    model: FileName | None = None
+    sections: list[str] | None = None
+    locale: str | None = None
+
+
 @dataclass
 class AuditState:
     """What happened to an audit."""
@@ -64,9 +78,7 @@ class AuditKind:
 
     def read_config(self, raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Read the table and the settings beside a TOML file."""
-        odd = sorted(set(raw) - {"kind", "name", "table", "config", "model", "sections", "locale"})
-        if odd:
-            raise InvalidInputError(f"an audit has no field {odd[0]!r}")
+        raw = typed(raw, Fields, "an audit")
         if not raw.get("table"):
             raise InvalidInputError("an audit needs table = ...")
         files = {"table": (Path(str(raw["table"])).name, _read(folder / str(raw["table"])))}

@@ -25,6 +25,7 @@ from counterplay.errors import InvalidInputError
 from counterplay.labeling import Campaign
 from counterplay.labeling.campaign_export import export_config
 from counterplay.labeling.campaign_questions import label_code
+from counterplay.studio.kinds import FileName, typed
 from counterplay.tables import read_table
 from counterplay.tables.cells import listed, shown
 
@@ -33,26 +34,46 @@ MOST_COLUMNS = 500
 MOST_IMAGE_BYTES = 20 * 2**20
 LARGEST_SIDE = 640
 """Images are shown, not measured: they are re-encoded and made this small."""
-_KEYS = {
-    "kind", "name", "table", "owner", "classes", "id", "features", "text", "image", "known",
-    "known_column", "max_error", "confidence", "scope", "noise", "first_to", "free", "stake",
-    "batch", "names_open", "title", "intro", "who", "consent", "seed", "locale",
-}  # fmt: skip
 _SETTINGS = ("scope", "noise", "first_to", "free", "stake", "batch")
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """What a campaign's TOML file may say."""
+
+    kind: str | None = None
+    name: str | None = None
+    table: FileName | None = None
+    owner: str | None = None
+    classes: list[str] | None = None
+    id: str | None = None
+    features: list[str] | None = None
+    text: str | None = None
+    image: str | None = None
+    known: FileName | None = None
+    known_column: str | None = None
+    max_error: float | None = None
+    confidence: float | None = None
+    scope: str | None = None
+    noise: float | None = None
+    first_to: int | None = None
+    free: str | None = None
+    stake: int | None = None
+    batch: int | None = None
+    names_open: bool | None = None
+    title: str | None = None
+    intro: str | None = None
+    who: str | None = None
+    consent: str | None = None
+    seed: int | None = None
+    locale: str | None = None
 
 
 def read_config(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Turn the fields of a TOML file into a frozen configuration; the pool is read here."""
-    odd = sorted(set(raw) - _KEYS)
-    if odd:
-        raise InvalidInputError(
-            f"a campaign has no field {odd[0]!r}; fields are {listed(sorted(_KEYS))}"
-        )
+    raw = typed(raw, Fields, "a campaign")
     for name in ("table", "owner", "classes"):
         if not raw.get(name):
             raise InvalidInputError(f"a campaign needs {name} = ...")
-    if not isinstance(raw["classes"], list) or not all(isinstance(c, str) for c in raw["classes"]):
-        raise InvalidInputError('classes must be a list of texts, such as ["benign", "malignant"]')
     frame = read_table(folder / str(raw["table"])).frame.reset_index(drop=True)
     _check_frame(frame, raw)
     apart = {raw["owner"], raw.get("known_column")}
@@ -206,6 +227,8 @@ def _known_column(frame: pd.DataFrame, raw: dict[str, Any]) -> dict[int, str] | 
     found = {}
     for row, cell in enumerate(frame[raw["known_column"]]):
         told = plain_cell(cell)
+        if isinstance(told, float) and told.is_integer():  # 1 in a column with empty cells
+            told = int(told)
         if told is None or not str(told).strip():
             continue
         if str(told).strip() not in raw["classes"]:

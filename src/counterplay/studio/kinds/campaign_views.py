@@ -77,7 +77,8 @@ def ledger(state: CampaignFold, party: str | None, *, estimate: bool = False) ->
         | {"free": None if state.departed else sum(row["free"] or 0 for row in rows)},
         "parties": len(rows),
         "certificates": certificates(state),
-        "nobody_more": all(r["asked"] <= r["alone_at_least"] + r["retracted"] for r in rows),
+        "nobody_more": all(r["asked"] <= r["alone_at_least"] for r in rows),
+        "nobody_more_but": all(r["asked"] <= r["alone_at_least"] + r["retracted"] for r in rows),
         "solo": state.solo,
         "known": len(state.known),
         "widest": max([1, *(max(r["asked"], r["alone_at_least"]) for r in rows)]),
@@ -122,13 +123,21 @@ def standing(state: CampaignFold, party: str) -> str:
 
 
 def certificates(state: CampaignFold) -> list[dict[str, Any]]:
-    """What can be signed now, as it was stated."""
-    confidence = state.config["confidence"]
-    return [
-        {"scope": c.scope, "bound": c.bound, "checked": c.checked, "wrong": c.wrong,
-         "confidence": confidence}
-        for c in state.certified.values()
-    ]  # fmt: skip
+    """What can be signed now, as it was stated, and of which items it speaks.
+
+    Items that came later are not covered; a withdrawn one was looked at first.
+    """
+    config = state.config
+    found = []
+    for c in state.certified.values():
+        test = state.launched[c.vector]
+        found.append({
+            "scope": c.scope, "bound": c.bound, "checked": c.checked, "wrong": c.wrong,
+            "confidence": config["confidence"], "items": test.n,
+            "withdrawn": len(state.withdrawn.keys() & set(test.items)),
+            "first_to": config["first_to"] if config["noisy"] else None,
+        })  # fmt: skip
+    return found
 
 
 def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, Any]:

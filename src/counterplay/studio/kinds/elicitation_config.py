@@ -24,12 +24,15 @@ from counterplay.core import export_bodies as lines
 from counterplay.core.records import canonical, require_state, to_record
 from counterplay.elicitation.catalogue import Catalogue
 from counterplay.errors import CounterplayError, InvalidInputError, InvalidStateError
+from counterplay.studio.kinds import FileName
 from counterplay.tables import read_table
 from counterplay.tables.cells import shown
 
 LARGEST_FILE = 20 * 2**20
 MOST_ROWS = 200_000
 MOST_COLUMNS = 500
+_LARGEST, _SMALLEST = 1e15, 1e-5
+"""Numbers on cards have at most 15 digits before and 6 after the point."""
 _RAGGED = re.compile(r"line (\d+): (\d+) cells, but there are (\d+) columns")
 _BINARY = (b"PK\x03\x04", b"\x80\x04", b"\x80\x05", b"\x80\x03", b"\x1f\x8b", b"PAR1", b"%PDF")
 
@@ -39,7 +42,7 @@ class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: str
     name: str
-    table: str
+    table: FileName
     benefits: list[str] = []
     costs: list[str] = []
     either: list[str] = []
@@ -166,6 +169,7 @@ def frozen(fields: Fields, frame: pd.DataFrame) -> dict[str, Any]:
     )
     if len(catalogue) < 2:
         raise InvalidInputError("At least two rows with a number in every column are needed.")
+    _check_readable(columns, catalogue.raw)
     directions = ["benefit"] * len(fields.benefits) + ["cost"] * len(fields.costs)
     directions += ["either"] * len(fields.either)
     k = len(columns)
@@ -234,6 +238,16 @@ def _check_fields(fields: Fields, frame: pd.DataFrame, columns: list[str]) -> No
             raise InvalidInputError(f"There is no column {shown(column, 60)}; there are: {known}.")
 
 
+def _check_readable(columns: list[str], raw: Any) -> None:
+    """Refuse numbers that no card can show: people would answer about something else."""
+    for column, numbers in zip(columns, raw.T):
+        if np.abs(numbers).max() >= _LARGEST or np.ptp(numbers) < _SMALLEST:
+            raise InvalidInputError(
+                f"The numbers of column {shown(column, 60)} are too large or too close together "
+                "to be read: give them in another unit."
+            )
+
+
 def missing_rows(frame: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
     """Return [row of the file from 1, column] of every number that is missing."""
     found = []
@@ -245,7 +259,7 @@ def missing_rows(frame: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
 
 def item_names(frame: pd.DataFrame, column: str | None, rows: Any) -> list[str]:
     """Return the name of every item; one that occurs twice gets its row of the file."""
-    if column is None:
+    if not column:
         return [f"#{int(row) + 1}" for row in rows]
     cells = frame[column].iloc[rows]
     told = ["" if pd.isna(cell) else str(cell).strip()[:200] for cell in cells]

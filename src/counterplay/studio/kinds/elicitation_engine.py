@@ -196,7 +196,9 @@ class Engine(ReliableState):
         return [item, *(row for row in rows if row != item)][: n + 1]
 
     def _worth(self, item: int) -> lines.Worth:
-        worth: FloatArray = self.forecast.weights @ self.items.values[item]
+        weights = self.forecast.weights
+        values = np.where(weights < 0, self.items.values[item] - 1.0, self.items.values[item])
+        worth: FloatArray = (weights * values).sum(axis=1)  # less of it is better: 0 is the most
         shares = self.forecast.shares
         order = np.argsort(worth)
         reached = np.cumsum(shares[order])

@@ -13,6 +13,7 @@ from counterplay.studio.kinds.elicitation import UNDECIDED, Sitting
 from counterplay.studio.kinds.elicitation_engine import TYPICAL
 from counterplay.studio.web.texts import Language
 
+_DIGITS = 6
 _SECONDS = 15
 """A question takes a person about so long."""
 
@@ -102,12 +103,10 @@ def promise(config: dict[str, Any], stated: lines.ReliableStated, t: Language) -
     words = {
         "regret": t.percent(stated.regret_certificate),
         "wrong": one_in(stated.rate, t),
-        "confidence": t.percent(config["confidence"]),
+        "confidence": t.stated(config["confidence"]),
     }
-    if config["unknown"]:
-        return t("result.promise_ranged", **words)
     key = "result.promise" if stated.regret_certificate <= config["target"] else "result.so_far"
-    return t(key, **words)
+    return t(f"{key}_ranged" if config["unknown"] else key, **words)
 
 
 def one_in(rate: float, t: Language) -> str:
@@ -115,7 +114,7 @@ def one_in(rate: float, t: Language) -> str:
     n = round(1 / rate) if rate > 0 else 0
     if rate > 0 and abs(1 / n - rate) < 1e-9 and t.has(f"result.one_in.{n}"):
         return t(f"result.one_in.{n}")
-    return t("result.share", share=t.percent(rate))
+    return t("result.share", share=t.stated(rate))
 
 
 def reasons(config: dict[str, Any], sitting: Sitting, t: Language) -> list[str]:
@@ -172,8 +171,11 @@ def _rows(
     first, second = (page["raw"][i] for i in ids)
     for j, column in enumerate(page["columns"]):
         a, b = first[j], second[j]
-        told = (_told(column, a, t), _told(column, b, t))
-        if a == b:
+        for digits in range(column["digits"], _DIGITS + 1):  # as many as tell them apart
+            told = (_told(column, a, t, digits), _told(column, b, t, digits))
+            if a == b or told[0] != told[1]:
+                break
+        if told[0] == told[1]:
             equal.append({"name": column["name"], "value": told[0]})
             continue
         better = None
@@ -186,8 +188,8 @@ def _rows(
     return cards, equal
 
 
-def _told(column: dict[str, Any], number: float, t: Language) -> str:
-    value = t.number(number, column["digits"])
+def _told(column: dict[str, Any], number: float, t: Language, digits: int | None = None) -> str:
+    value = t.number(number, column["digits"] if digits is None else digits)
     return f"{value}\N{NO-BREAK SPACE}{column['unit']}" if column["unit"] else value
 
 

@@ -20,16 +20,36 @@ from counterplay.core.exports import Event
 from counterplay.core.records import to_record
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused
-from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds import NewEvent, typed
 from counterplay.studio.kinds.guard_fold import GuardFold, new_guard
 from counterplay.tables.cells import listed, shown
 
 SERVER = "studio"
 MOST_OUTCOMES = 1_000
-_KEYS = {
-    "kind", "name", "models", "safe", "champion", "mode", "horizon", "rate", "burst", "purse",
-    "max_delay", "missing", "policy", "seed", "valid_for_s", "title", "intro", "locale",
-}  # fmt: skip
+_LIVE_ONLY = ("champion", "purse", "max_delay", "missing")
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """What a guard's TOML file may say."""
+
+    kind: str | None = None
+    name: str | None = None
+    models: list[str] | None = None
+    safe: str | None = None
+    champion: str | None = None
+    mode: str | None = None
+    horizon: int | None = None
+    rate: float | None = None
+    burst: float | None = None
+    purse: float | None = None
+    max_delay: int | None = None
+    missing: str | None = None
+    policy: str | None = None
+    seed: int | None = None
+    valid_for_s: int | None = None
+    title: str | None = None
+    intro: str | None = None
+    locale: str | None = None
 
 
 class GuardKind:
@@ -92,17 +112,12 @@ class GuardKind:
 
 def read_config(raw: dict[str, Any]) -> dict[str, Any]:
     """Turn the fields of a TOML file into a frozen configuration."""
-    odd = sorted(set(raw) - _KEYS)
-    if odd:
-        raise InvalidInputError(
-            f"a guard has no field {odd[0]!r}; fields are {listed(sorted(_KEYS))}"
-        )
+    raw = typed(raw, Fields, "a guard")
     for name in ("models", "safe", "rate", "burst", "horizon"):
         if raw.get(name) is None:
             raise InvalidInputError(f"a guard needs {name} = ...")
     models = raw["models"]
-    names = isinstance(models, list) and all(isinstance(m, str) and m.strip() for m in models)
-    if not names or len(set(models)) != len(models) or len(models) < 2:
+    if not all(map(str.strip, models)) or len(set(models)) != len(models) or len(models) < 2:
         raise InvalidInputError('models must be two or more different names, such as ["v7", "v8"]')
     place = {name: i for i, name in enumerate(models)}
     for field in ("safe", "champion"):
@@ -113,13 +128,21 @@ def read_config(raw: dict[str, Any]) -> dict[str, Any]:
     mode = raw.get("mode", "live")
     if mode not in ("live", "full"):
         raise InvalidInputError(f"mode must be 'live' or 'full', got {shown(mode, 40)}")
+    given = [name for name in _LIVE_ONLY if raw.get(name) not in (None, 0, "ignore")]
+    if mode == "full" and given:
+        raise InvalidInputError(
+            f"mode = 'full' takes no {given[0]}: every model is judged in every round, at once"
+        )
+    valid = raw.get("valid_for_s", 60)
+    if not 0 <= valid <= 86_400:
+        raise InvalidInputError(f"valid_for_s must be from 0 to 86400, got {shown(valid, 40)}")
     config = {
         "promise": mode, "models": models, "horizon": raw["horizon"], "rate": raw["rate"],
         "burst": raw["burst"], "champion": place.get(raw.get("champion", "")),
         "safe": place[raw["safe"]], "purse": raw.get("purse"),
         "max_delay": raw.get("max_delay", 0), "missing": raw.get("missing", "ignore"),
         "policy": raw.get("policy", "guaranteed"), "seed": raw.get("seed", secrets.randbits(60)),
-        "page": {"valid_for_s": int(raw.get("valid_for_s", 60)), "title": raw.get("title"),
+        "page": {"valid_for_s": valid, "title": raw.get("title"),
                  "intro": raw.get("intro")},
     }  # fmt: skip
     config = msgspec.to_builtins(to_record(config, bodies.LiveGuardConfig, what="the guard"))

@@ -6,6 +6,7 @@ with it by a test. Nothing a person reads is written anywhere else.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -94,18 +95,30 @@ class Language:
         return "".join(marks.get(letter, letter) for letter in told)
 
     def percent(self, share: float) -> str:
-        """Return a share in per cent, rounded up so that it never promises too much.
+        """Return a share in per cent, rounded up so that a bound never promises too much.
 
         Examples
         --------
         >>> language("en").percent(0.0171)
         '1.8\\xa0%'
         """
-        hundred = 100 * share
-        digits = 0 if hundred >= 10 or abs(hundred - round(hundred)) < 1e-9 else 1
-        step: int = 10**digits
-        up = -(-hundred * step // 1) / step if hundred > 1e-9 else 0.0
+        hundred = round(100 * share, 9)
+        digits = 0 if hundred >= 10 or hundred == round(hundred) else 1
+        up = math.ceil(round(hundred * 10**digits, 9)) / 10**digits
         return f"{self.number(up, digits)}\N{NO-BREAK SPACE}%"
+
+    def stated(self, share: float) -> str:
+        """Return a confidence, or what a promise allows for, in per cent: never more than it is.
+
+        Examples
+        --------
+        >>> language("en").stated(0.975), language("en").stated(0.99999)
+        ('97.5\\xa0%', '99.99\\xa0%')
+        """
+        hundred = round(100 * share, 9)
+        digits = next((n for n in (0, 1) if hundred == round(hundred, n)), 2)
+        down = math.floor(round(hundred * 10**digits, 9)) / 10**digits
+        return f"{self.number(down, digits)}\N{NO-BREAK SPACE}%"
 
     def date(self, at: str | datetime) -> str:
         """Return a day in words, such as 3 May 2026."""
