@@ -60,7 +60,7 @@ def state_of(state: GuardFold) -> dict[str, Any]:
     """Everything a dashboard or a monitor needs, as plain values."""
     config, names = state.config, state.config["models"]
     rows = [_row(state, j) for j in range(len(names))]
-    missing = sum(bool(o.get("missing")) for o in state.outcomes.values())
+    missing = _missing(state)
     return {
         **served(state),
         "mode": config["promise"],
@@ -94,12 +94,17 @@ def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
     return {
         "model": told["model"] or told["fallback"],
         "reason": str(words.said(told["reason"])),
-        "rounds": str(len(state.decisions)),
+        "rounds": words.number(len(state.decisions)),
         "used": words.number(state.used, 1),
         "allowed": "–" if bound is None else words.number(bound, 1),
-        "open": str(len(state.decisions) - len(state.judged)),
-        "switches": str(max(0, len(state.switches) - 1)),
+        "open": words.number(len(state.decisions) - len(state.judged)),
+        "missing": words.number(_missing(state)),
+        "switches": words.number(max(0, len(state.switches) - 1)),
     }
+
+
+def _missing(state: GuardFold) -> int:
+    return sum(bool(o.get("missing")) for o in state.outcomes.values())
 
 
 def promise(state: GuardFold) -> str:

@@ -66,7 +66,7 @@ def answer(
         return pages.data(body, status, headers)
     return pages.page(
         request, "error.html", status=status, headers=headers, title=words(title),
-        sentence=sentence, hint=words(hint), number=number,
+        sentence=sentence, hint=words(hint), number=number, status_code=status,
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ async def _studio(request: Request, error: Exception) -> Response:
     if isinstance(error, LoggedOut):
         if inside(request.scope).startswith("/admin") and request.method == "GET":
             return pages.go(request, "/admin/login")
-        return answer(request, 401, pages.reader(request)("error.401.hint"))
+        return answer(request, 401, pages.reader(request)("error.401.text"))
     status = getattr(error, "status", 422 if isinstance(error, InvalidInputError) else 500)
     if status >= 500 and not isinstance(error, Unavailable):
         return await _unexpected(request, error)

@@ -149,7 +149,8 @@ async def _start_page(
     return pages.page(
         request, "start.html", status=422 if missing else 200, preferred=page.get("locale"),
         study=study, asks=_asks(page), consent=page.get("consent", ""),
-        questions=questions, minutes=minutes, used=used, cap_reached=full and not used,
+        questions=questions, minutes=minutes, labels=", ".join(config.get("classes", ())),
+        used=used, cap_reached=full and not used,
         closed=closed, missing=missing, token=token, open_link=link.party is None,
         csrf=security.form_token(house.server_key, _mark(token), "start"),
     )  # fmt: skip

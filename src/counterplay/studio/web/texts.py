@@ -93,6 +93,16 @@ class Language:
         marks = {",": self._group, ".": self._point}
         return "".join(marks.get(letter, letter) for letter in told)
 
+    def short(self, value: float) -> str:
+        """Return a number with no more decimal places than it needs.
+
+        Examples
+        --------
+        >>> language("de").short(0.05), language("en").short(20.0)
+        ('0,05', '20')
+        """
+        return self.number(value, len(f"{value:.6f}".rstrip("0").partition(".")[2]))
+
     def percent(self, share: float) -> str:
         """Return a share in per cent, rounded up so that it never promises too much.
 

@@ -187,7 +187,7 @@ async def _try(request: Request, draft: Draft) -> str | None:
         "table_bytes": draft.content,
     }  # fmt: skip
     if "name" in draft.fields and not draft.fields["name"]:
-        return pages.reader(request)("new.name")
+        return "Give the study a name."
     kind = kind_of("elicitation")
     try:
         draft.config = await house_of(request).store.run(kind.read_config, raw, Path())
@@ -233,7 +233,8 @@ def _chosen(draft: Draft, rows: list[dict[str, Any]]) -> dict[str, str]:
 def _texts(request: Request, who: sessions.Admin, draft: Draft, wrong: str | None) -> Response:
     return pages.page(
         request, "new_texts.html", status=200 if wrong is None else 422, fields=draft.fields,
-        wrong=wrong, csrf=who.token(house_of(request)), key=request.path_params["key"],
+        wrong=wrong, field="name" if wrong and not draft.fields.get("name") else None,
+        csrf=who.token(house_of(request)), key=request.path_params["key"],
     )  # fmt: skip
 
 
