@@ -34,7 +34,7 @@ def field(page: str, name: str) -> str:
 def wrong_at(page: str, name: str, told: str) -> bool:
     """Whether a sentence stands beside this field alone, and the field says so and is focused."""
     here = field(page, name)
-    marked = 'aria-invalid="true" aria-describedby="wrong' in here and " autofocus" in here
+    marked = 'aria-invalid="true" autofocus aria-describedby="wrong' in here
     return marked and f">{told}" in here and page.count('id="wrong"') == 1
 
 
@@ -88,9 +88,10 @@ def test_an_audit_that_is_refused_says_where_and_keeps_the_rest(web: Web) -> Non
     assert 'value="Loans"' in sent.text
     odd = {**table, "config": ("a.toml", b"[data]\nlabl = 'b'\n")}
     sent = admin.post(path, data={**given, "sections": ""}, files=odd)
-    assert wrong_at(sent.text, "config", "A.toml" if "A.toml" in sent.text else "Audit.toml")
-    sent = admin.post(path, data=given, files={"table": ("t.csv", b"PK\x03\x04")})
-    assert wrong_at(sent.text, "table", "T.csv is a zip archive.")
+    assert wrong_at(sent.text, "config", "config: [data] labl is not a setting")
+    binary = {"table": ("t.csv", b"PK\x03\x04")}
+    sent = admin.post(path, data={**given, "sections": ""}, files=binary)
+    assert wrong_at(sent.text, "table", "t.csv is a zip archive.")
 
 
 def test_a_model_without_a_reason_stays_and_the_field_says_why(web: Web) -> None:
@@ -197,6 +198,51 @@ def test_closing_for_good_is_asked_twice(web: Web) -> None:
             assert page.count("/close") == asked[1].count("/close") == 1
 
 
+def test_a_link_that_was_revoked_is_shown_as_such(web: Web) -> None:
+    study = web.study()
+    party, _ = web.link(study, "Ann")
+    gone = web.person(study, "Bob")
+    web.store.withdraw_party(gone.party)
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        assert "link revoked" not in admin.get(home).text
+        place = f"{home}/parties/{party.public_id}/revoke"
+        page = admin.post(place, data=csrf(admin, home)).text
+    assert page.count("link revoked") == 1
+    assert place not in page
+    assert gone.party.public_id + "/reissue" not in page  # a link to nothing
+
+
+def test_whoever_has_no_result_can_still_leave_a_closed_study(web: Web) -> None:
+    study = web.study()
+    person = web.person(study)
+    web.store.set_state(study.public_id, "paused", actor="admin")
+    again = web.client().get(f"/j/{person.token}").text
+    assert "This study is paused." in again
+    assert "See your page" in again
+    assert "Continue where you stopped" not in again
+    web.store.set_state(study.public_id, "closed", actor="admin")
+    person.look()
+    assert person.name == "waiting"
+    assert person.client.get(f"{person.home}/data.json").json()["label"] == "ann"
+    assert f'href="{person.home}/data.json"' in person.page.text
+    person.send("withdraw")
+    assert person.name == "withdraw"
+    person.send("withdraw")
+    assert person.name == "gone"
+    assert all(e.body is None for e in web.store.events(person.party.public_id)
+               if e.actor == person.party.public_id and e.kind != "party.withdrawn")  # fmt: skip
+
+
+def test_the_column_of_names_is_guessed_by_its_many_texts(web: Web) -> None:
+    table = "maker,model,price\n" + "\n".join(f"m{i % 3},thing {i},{i}" for i in range(9)) + "\n"
+    with web.admin() as admin:
+        path = "/admin/studies/new"
+        sent = admin.post(path, data=csrf(admin, path), files={"file": ("t.csv", table.encode())})
+    chosen = re.findall(r"<legend>(\w+)</legend>.*?<option value=\"(\w+)\" selected", sent.text, re.S)
+    assert chosen == [("maker", "ignore"), ("model", "name_of"), ("price", "ignore")]
+
+
 def test_a_new_link_says_whose_it_is(web: Web) -> None:
     study = web.study()
     party, _ = web.link(study, "Ann <3")
@@ -220,6 +266,96 @@ def test_addresses_that_are_handed_on_are_never_taken_from_a_header(
         page = admin.get(f"/admin/studies/{guard.public_id}", headers={"host": "evil"}).text
         assert f"{web.url}/api/guard/{guard.public_id}" in page
         assert "evil" not in sent.text + page
+
+
+def test_a_service_with_a_token_is_not_slowed_down_like_a_person(tmp_path: Path) -> None:
+    house = Web(tmp_path, requests_per_minute=10)
+    try:
+        study = house.store.new_study("guard", "Loans", guard_config(), actor="a", open_now=True)
+        place = f"/api/guard/{study.public_id}/serve"
+        with house.client() as client:
+            head = {"authorization": f"Bearer {house.store.new_token(study, ['serve'])}"}
+            told = [client.get(place, headers=head).status_code for _ in range(40)]
+            assert told == [200] * 40
+            assert client.get("/admin/login").status_code == 200  # nothing of a person's is used up
+            head = {"authorization": "Bearer nobody"}
+            told = [client.get(place, headers=head).status_code for _ in range(12)]
+            assert told[:9] == [401] * 9
+            assert 429 in told[9:]
+            assert "guard’s interface" in client.get(place).json()["hint"] or 429 in told
+    finally:
+        house.close()
+
+
+def test_names_keep_their_letters_and_bounds_are_rounded_up(web: Web) -> None:
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        sent = {**csrf(admin, home), "model": "2", "reason": "x"}
+        page = admin.post(f"{home}/take-down", data=sent).text
+        assert "v3 was taken down by hand: x" in page
+        assert "V3" not in page
+        allowed = state_of(web.store.fold_now(study.public_id).state)["harm"]["allowed"]
+        shown = re.search(r'data-live="allowed">([0-9.]+)<', page)
+        assert shown is not None
+        assert allowed <= float(shown[1]) < allowed + 0.1
+    assert language("en").said("t.csv is a folder; name a file in it").startswith("t.csv")
+    assert language("en").said("there is no item 'a'") == "There is no item 'a'"
+
+
+def test_times_are_told_with_their_zone_for_the_script_to_translate() -> None:
+    told = language("en").moment("2026-05-03T10:07:00+00:00")
+    assert str(told) == (
+        '<time datetime="2026-05-03T10:07:00+00:00">3 May 2026, 10:07 UTC</time>'
+    )
+    since = language("en")("coordinator.since", when=told)
+    assert since.startswith("since <time")
+    assert "&lt;b&gt;" in language("en")("study.progress_done", name="<b>", when=told)
+
+
+def test_a_draft_campaign_says_what_comes_first(web: Web, tmp_path: Path) -> None:
+    config, _ = campaign_config(tmp_path, n=92)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin")
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        page = admin.get(home).text
+        assert "Open the campaign, import known labels" in page
+        for form in ("/import", "/add", "/change"):
+            assert f'action="{home}{form}"' not in page  # they would be refused
+        web.store.set_state(study.public_id, "open", actor="admin")
+        page = admin.get(home).text
+        for form in ("/import", "/add", "/change"):
+            assert f'action="{home}{form}"' in page
+
+
+def test_a_clinic_can_leave_a_campaign_that_is_closed(web: Web, tmp_path: Path) -> None:
+    from counterplay.studio.exports import export_lines
+    from counterplay.verify import verify
+
+    config, truth = campaign_config(tmp_path, n=92)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    clinic, other = Labeller(web, study, PARTIES[0]), Labeller(web, study, PARTIES[1])
+    for one in (clinic, other):
+        for _ in range(3):
+            item, fields = one.cards[0]
+            one.answer(fields, int(truth[item]))
+    web.store.set_state(study.public_id, "paused", actor="admin")
+    assert "The campaign is paused" in clinic.look().text
+    assert not clinic.cards  # no button that would be refused
+    web.store.set_state(study.public_id, "closed", actor="admin")
+    page = clinic.look().text
+    assert "The campaign closed on" in page
+    assert "is paused" not in page
+    form = re.search(r'<form method="post" action="[^"]+/withdraw".*?</form>', page, re.S)
+    assert form is not None
+    sure = clinic.client.post(f"{clinic.home}/withdraw", data=dict(HIDDEN.findall(form[0])))
+    gone = clinic.client.post(f"{clinic.home}/withdraw", data=dict(HIDDEN.findall(sure.text)))
+    assert 'data-page="label-gone"' in gone.text
+    told = [e for e in web.store.events(study.public_id) if e.kind == "label.tell"]
+    assert [e.body is None for e in told].count(True) == 3
+    now = web.store.study(study.public_id)
+    found = verify("".join(export_lines(web.store, now)).encode())
+    assert found.holds, found.summary()
 
 
 def test_who_cannot_log_in_reads_what_to_do(web: Web) -> None:

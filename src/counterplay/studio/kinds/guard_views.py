@@ -96,7 +96,7 @@ def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
         "reason": str(words.said(told["reason"])),
         "rounds": words.number(len(state.decisions)),
         "used": words.number(state.used, 1),
-        "allowed": "–" if bound is None else words.number(bound, 1),
+        "allowed": "–" if bound is None else words.above(bound, 1),
         "open": words.number(len(state.decisions) - len(state.judged)),
         "missing": words.number(_missing(state)),
         "switches": words.number(max(0, len(state.switches) - 1)),

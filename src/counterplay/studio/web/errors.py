@@ -62,6 +62,7 @@ def answer(
     title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
     hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
     if inside(request.scope).startswith("/api/"):
+        hint = hint if status in (429, 503) else "error.api"
         body = {"error": _plain(sentence), "field": field, "hint": words(hint)}
         return pages.data(body, status, headers)
     return pages.page(

@@ -226,8 +226,8 @@ def _chosen(draft: Draft, rows: list[dict[str, Any]]) -> dict[str, str]:
         given[named] = "name_of"
     if "benefits" in draft.fields:
         return given
-    words = next((row["name"] for row in rows if not row["numeric"]), None)
-    return {} if words is None else {words: "name_of"}
+    texts = [row for row in rows if not row["numeric"]]
+    return {max(texts, key=lambda row: row["different"])["name"]: "name_of"} if texts else {}
 
 
 def _texts(request: Request, who: sessions.Admin, draft: Draft, wrong: str | None) -> Response:
@@ -260,6 +260,7 @@ def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
             row["high"] = words.number(float(known.max()), digits)
             row["missing"] = (np.flatnonzero(frame[column].isna()) + 1).tolist()
         else:
+            row["different"] = int(frame[column].nunique())
             row["sample"] = ", ".join(map(str, frame[column].dropna().head(3)))[:80]
         rows.append(row)
     return rows
