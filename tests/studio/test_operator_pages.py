@@ -1,4 +1,4 @@
-"""Pages of those who run studies: errors beside their fields, figures with numbers, no wrong sums."""
+"""Pages of those who run studies: errors beside their fields, figures with their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.guard_views import state_of
 from counterplay.studio.web import activity, people
-from counterplay.studio.web.guard_pages import chart
+from counterplay.studio.web.guard_pages import chart, live_guard
 from counterplay.studio.web.texts import language
 from studio.guards import guard_config
 from studio.studio_campaigns import HIDDEN, PARTIES, Labeller, campaign_config
@@ -92,6 +92,14 @@ def test_an_audit_that_is_refused_says_where_and_keeps_the_rest(web: Web) -> Non
     binary = {"table": ("t.csv", b"PK\x03\x04")}
     sent = admin.post(path, data={**given, "sections": ""}, files=binary)
     assert wrong_at(sent.text, "table", "t.csv is a zip archive.")
+
+
+def test_the_form_of_an_audit_names_the_sections() -> None:
+    from counterplay.auditing.section import built_in
+
+    for code in ("en", "de"):
+        told = language(code)("audit.sections_hint")
+        assert all(section.name in told for section in built_in())
 
 
 def test_a_model_without_a_reason_stays_and_the_field_says_why(web: Web) -> None:
@@ -191,8 +199,8 @@ def test_closing_for_good_is_asked_twice(web: Web) -> None:
     for study in (web.study(), guard):
         with web.admin() as admin:
             page = admin.get(f"/admin/studies/{study.public_id}").text
-            asked = re.search(r"<details[^>]*><summary[^>]*>Close for good</summary>(.*?)</details>",
-                              page, re.S)  # fmt: skip
+            closing = r"<details[^>]*><summary[^>]*>Close for good</summary>(.*?)</details>"
+            asked = re.search(closing, page, re.S)
             assert asked is not None
             assert "cannot be opened again" in asked[1]
             assert page.count("/close") == asked[1].count("/close") == 1
@@ -239,8 +247,20 @@ def test_the_column_of_names_is_guessed_by_its_many_texts(web: Web) -> None:
     with web.admin() as admin:
         path = "/admin/studies/new"
         sent = admin.post(path, data=csrf(admin, path), files={"file": ("t.csv", table.encode())})
-    chosen = re.findall(r"<legend>(\w+)</legend>.*?<option value=\"(\w+)\" selected", sent.text, re.S)
+    columns = r"<legend>(\w+)</legend>.*?<option value=\"(\w+)\" selected"
+    chosen = re.findall(columns, sent.text, re.S)
     assert chosen == [("maker", "ignore"), ("model", "name_of"), ("price", "ignore")]
+
+
+def test_back_says_that_the_answer_is_taken_back(web: Web) -> None:
+    person = web.person(web.study())
+    person.answer()
+    assert "is taken back" not in person.page.text
+    person.send("undo")
+    assert person.name == "question"
+    assert "Your last answer is taken back." in person.page.text
+    person.answer()
+    assert "is taken back" not in person.page.text
 
 
 def test_a_new_link_says_whose_it_is(web: Web) -> None:
@@ -303,11 +323,68 @@ def test_names_keep_their_letters_and_bounds_are_rounded_up(web: Web) -> None:
     assert language("en").said("there is no item 'a'") == "There is no item 'a'"
 
 
+def test_the_rows_of_a_guard_move_with_its_figures(web: Web) -> None:
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    with web.admin() as admin:
+        page = admin.get(f"/admin/studies/{study.public_id}").text
+    state = web.store.fold_now(study.public_id).state
+    live = state.decisions[0][0]
+    outcome = {"id": "o", "decision": 0, "primary": 0.25, "secondary": 1.0, "model": f"v{live + 1}"}
+    event = NewEvent("guard.outcome", outcome, "o:0", "service:1")
+    web.store.append_now(study.public_id, event, expected=None)
+    told = live_guard(web.store.fold_now(study.public_id).state, language("de"))
+    assert told[f"rounds-{live}"] == "1"
+    assert (told[f"harm-{live}"], told[f"loss-{live}"]) == ("1,000", "0,250")
+    assert told[f"fuse-{live}"] == "0,9 / 4,0"
+    for name in told:
+        assert "@" in name or name in ("highest", "last") or f'data-live="{name}"' in page, name
+
+
+def test_a_closed_guard_offers_nothing_that_would_be_refused(web: Web) -> None:
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin")
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        assert "take-down" not in admin.get(home).text
+        web.store.set_state(study.public_id, "open", actor="admin")
+        assert "take-down" in admin.get(home).text
+        web.store.set_state(study.public_id, "closed", actor="admin")
+        page = admin.get(home).text
+        assert "take-down" not in page
+        assert "/token" not in page
+
+
+def test_alarms_are_told_in_german() -> None:
+    german = language("de")
+    told = german.said("v1: rate exceeded, by its outcomes up to round 13")
+    assert told == "v1: Rate überschritten, nach den Ergebnissen bis Runde 13."
+    told = german.said("v1: change, by its outcomes up to round 13")
+    assert told == "v1: Veränderung, nach den Ergebnissen bis Runde 13."
+
+
+def test_a_match_without_any_decision_is_called_a_guess(web: Web) -> None:
+    person = web.person(web.study())
+    person.answer("cannot_say")
+    person.send("stop")
+    assert person.name == "result"
+    assert "You have not decided anything yet" in person.page.text
+    assert "by your own answers" not in person.page.text
+    assert "can be better for you" not in person.page.text
+
+
+def test_start_and_questions_are_in_the_language_of_the_study(web: Web) -> None:
+    study = web.study({**web.config, "page": {**web.config["page"], "locale": "de"}})
+    _, token = web.link(study)
+    with web.client(headers={"accept-language": "en"}) as client:
+        page = client.get(f"/j/{token}")
+        assert 'lang="de"' in page.text
+        sent = client.post(f"/j/{token}", data=dict(HIDDEN.findall(page.text)))
+        assert 'data-page="question"' in sent.text
+        assert 'lang="de"' in sent.text
+
+
 def test_times_are_told_with_their_zone_for_the_script_to_translate() -> None:
     told = language("en").moment("2026-05-03T10:07:00+00:00")
-    assert str(told) == (
-        '<time datetime="2026-05-03T10:07:00+00:00">3 May 2026, 10:07 UTC</time>'
-    )
+    assert str(told) == ('<time datetime="2026-05-03T10:07:00+00:00">3 May 2026, 10:07 UTC</time>')
     since = language("en")("coordinator.since", when=told)
     assert since.startswith("since <time")
     assert "&lt;b&gt;" in language("en")("study.progress_done", name="<b>", when=told)

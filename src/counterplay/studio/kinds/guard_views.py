@@ -91,7 +91,13 @@ def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
     """The numbers that change while a page is open, as texts by name in the reader's language."""
     told = served(state)
     bound = state.bound
+    rows = (_row(state, j) for j in range(len(state.config["models"])))
     return {
+        **{
+            f"{name}-{row['number']}": text
+            for row in rows
+            for name, text in _cells(state, row, words).items()
+        },
         "model": told["model"] or told["fallback"],
         "reason": str(words.said(told["reason"])),
         "rounds": words.number(len(state.decisions)),
@@ -101,6 +107,23 @@ def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
         "missing": words.number(_missing(state)),
         "switches": words.number(max(0, len(state.switches) - 1)),
     }
+
+
+def _cells(state: GuardFold, row: dict[str, Any], words: Any) -> dict[str, str]:
+    """The row of a model as texts."""
+    may = words("guard.yes") if row["allowed"] else words("guard.no")
+    if "removed" in row:
+        may = words("guard.removed", **row["removed"])
+    elif not row["allowed"] and row.get("rests_until") is not None:
+        may = words("guard.rests", round=row["rests_until"])
+    told = {"may": may, "rounds": words.number(row["rounds"])}
+    if state.live:
+        judged = row["judged"]
+        for name, key in (("harm", "harm"), ("loss", "primary")):
+            told[name] = words.number(row[key] / judged, 3) if judged else "–"
+        burst = words.number(state.config["burst"], 1)
+        told["fuse"] = f"{words.number(row['fuse'], 1)} / {burst}"
+    return told
 
 
 def _missing(state: GuardFold) -> int:

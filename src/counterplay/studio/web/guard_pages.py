@@ -39,12 +39,13 @@ async def dashboard(
 ) -> Response:
     """Show a guard; called by the page of a study."""
     who, _ = await admin_study(request)
-    house = house_of(request)
+    house, words = house_of(request), pages.reader(request)
 
     def look(folded: Folded) -> dict[str, Any]:
-        from counterplay.studio.kinds.guard_views import promise, state_of
+        from counterplay.studio.kinds.guard_views import live_numbers, promise, state_of
 
-        return {"guard": state_of(folded.state), "promise": promise(folded.state)}
+        return {"guard": state_of(folded.state), "promise": promise(folded.state),
+                "live": live_numbers(folded.state, words)}  # fmt: skip
 
     values = await house.store.view(house.store.stream_of(study), look)
     down = request.query_params.get("down", "")

@@ -55,7 +55,7 @@ async def enter(request: Request) -> Response:
         return await _start_page(request, house, link, study)
     if consent and fields.get("consent") != "yes" and not await _consented(house, known, study):
         return await _start_page(request, house, link, study, missing=True)
-    words = pages.reader(request)
+    words = pages.reader(request, (config.get("page") or {}).get("locale"))
     party, secret = await house.store.run(_open_session, house, link, words.code, known)
     if link.party is None:
         house.came(study.id, where(request), party.label)
