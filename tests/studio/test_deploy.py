@@ -81,9 +81,13 @@ def test_the_files_of_the_guide_make_studies(tmp_path: Path) -> None:
     text = (DEPLOY.parent / "docs" / "studio.md").read_text(encoding="utf-8")
     blocks = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.S)]
     assert [block["kind"] for block in blocks] == ["elicitation", "campaign", "guard"]
-    (tmp_path / "cars.csv").write_text("name,comfort,price\na,1,2\nb,2,3\nc,3,5\n")
-    rows = [f"c{i},clinic {i % 2},{i}" for i in range(40)]
-    (tmp_path / "scans.csv").write_text("case,clinic,size\n" + "\n".join(rows) + "\n")
+    tables = re.findall(r"```csv\n(.*?)```", text, re.S)
+    assert len(tables) == 1
+    (tmp_path / "cars.csv").write_text(tables[0])
+    rows = [f"c{i},clinic {i % 2},{i},{i % 7}" for i in range(40)]
+    header = "case,clinic,size,texture"
+    assert f"`{header}`" in text
+    (tmp_path / "scans.csv").write_text("\n".join([header, *rows, ""]))
     for block in blocks:
         assert kind_of(block["kind"]).read_config(block, tmp_path)
 

@@ -140,15 +140,15 @@ def test_campaigns_guards_and_audits_answer_in_german(web: Web, tmp_path: Path) 
     known = b"item,label\nc1,benign\nnone,benign\nc2,odd\n"
     sent = admin.post(f"{home}/import", data={**key, "what": "known"},
                       files={"file": ("k.csv", known)})  # fmt: skip
-    assert "Es wurde nichts eingelesen. Zeile 3: Es gibt keinen Gegenstand" in sent.text
-    assert "Zeile 4: &#39;odd&#39; ist keine Beschriftung dieser Kampagne" in sent.text
+    assert "Es wurde nichts übernommen. Zeile 3: Es gibt kein Stück" in sent.text
+    assert "Zeile 4: &#39;odd&#39; ist kein Etikett dieser Kampagne" in sent.text
     sent = admin.post(f"{home}/change", data={**key, "act": "withdraw", "item": "none"})
-    assert "Diesen Gegenstand gibt es nicht." in sent.text
+    assert "Dieses Stück gibt es nicht." in sent.text
     guard = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
     place = f"/admin/studies/{guard.public_id}"
     assert "erlaubten Modellen gelost" in admin.get(place).text
     sent = admin.post(f"{place}/take-down", data={**key, "model": "2"})
-    assert "Sagen Sie, warum das Modell vom Netz geht." in sent.text
+    assert "Sagen Sie, warum das Modell abgesetzt wird." in sent.text
     assert 'id="reason" name="reason" required maxlength="500" aria-invalid="true"' in sent.text
     for files, told in (
         ({"table": ("m.pkl", b"\x80\x04")}, "Nur Tabellen (.csv) und Einstellungen (.toml)"),

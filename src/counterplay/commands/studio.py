@@ -92,6 +92,12 @@ def studio(
         typer.echo(f"The studio answers at {told['url']} (process {told['pid']}).", err=True)
         if told.get("admin_link"):
             typer.echo(f"Admin, once: {told['admin_link']}", err=True)
+        else:
+            typer.echo(
+                f"Log in at {told['url']}/admin/login. Nobody can yet? "
+                "counterplay studio admin create NAME",
+                err=True,
+            )
         if open_:
             webbrowser.open(told.get("admin_link") or told["url"])
 

@@ -171,7 +171,10 @@ def audit_config(
     """
     from counterplay.auditing.api import check_sections
 
-    check_sections(sections)
+    try:
+        check_sections(sections)
+    except InvalidInputError as error:
+        raise Refused(str(error), "sections") from None
     told: dict[str, Any] = {
         "inputs": {name: hashlib.sha256(data).hexdigest() for name, (_, data) in files.items()},
         "files": {
@@ -263,7 +266,11 @@ def _check_settings(text: str) -> None:
     """Refuse settings that are wrong, or that would make the worker read files of the server."""
     from counterplay.auditing.config import Config
 
-    if named := Config.of(tomllib.loads(text)).named_files:
+    try:
+        named = Config.of(tomllib.loads(text)).named_files
+    except InvalidInputError as error:
+        raise Refused(str(error), "config") from None
+    if named:
         raise Refused(
             f"A config that is handed in cannot name files ({named[0]}): only the table comes "
             "with it.",

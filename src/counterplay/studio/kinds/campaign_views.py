@@ -156,7 +156,6 @@ def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, A
         "ledger": ledger(state, None),
         "open": open_questions,
         "answered": {party: state.counts.get(party, 0) for party in state.config["parties"]},
-        "days": _days(state),
         "finished": state.over,
         "disagreements": [
             {"item": item, "name": names[item], "note": note, "answers": _said(state, item)}
@@ -230,10 +229,3 @@ def _said(state: CampaignFold, item: int) -> list[tuple[str, str]]:
         for a in state.answers.values()
         if a.item == item
     ]
-
-
-def _days(state: CampaignFold) -> list[tuple[str, int]]:
-    found: dict[str, int] = {}
-    for answer in state.answers.values():
-        found[answer.at[:10]] = found.get(answer.at[:10], 0) + 1
-    return sorted(found.items())[-30:]

@@ -72,6 +72,7 @@ def result(config: dict[str, Any], sitting: Sitting, t: Language) -> dict[str, A
     stated, page = sitting.result, config["page"]
     names, columns = page["names"], page["columns"]
     item = stated.item
+    decided = any(said.entry.said == "choice" for said in sitting.log)
     return {
         "name": names[item],
         "row": config["columns"]["rows"][item],
@@ -80,13 +81,13 @@ def result(config: dict[str, Any], sitting: Sitting, t: Language) -> dict[str, A
             for j, column in enumerate(columns)
         ],
         "reasons": reasons(config, sitting, t),
-        "promise": promise(config, stated, t),
-        "bars": _bars(stated, names),
+        "promise": promise(config, stated, t) if decided else t("result.undecided_all"),
+        "bars": _bars(stated, names) if decided else [],
         "weights": [
             {"name": column["name"], "mean": mean, "low": low, "high": high}
             for column, (mean, low, high) in zip(columns, stated.weights)
         ],
-        "change": _change(config, stated, t),
+        "change": _change(config, stated, t) if decided else None,
         "answers": sum(said.asked is not None for said in sitting.log),
         "undecided": stated.cannot_say,
         "stopped": sitting.stopped,

@@ -60,7 +60,7 @@ def state_of(state: GuardFold) -> dict[str, Any]:
     """Everything a dashboard or a monitor needs, as plain values."""
     config, names = state.config, state.config["models"]
     rows = [_row(state, j) for j in range(len(names))]
-    missing = sum(bool(o.get("missing")) for o in state.outcomes.values())
+    missing = _missing(state)
     return {
         **served(state),
         "mode": config["promise"],
@@ -91,15 +91,43 @@ def live_numbers(state: GuardFold, words: Any) -> dict[str, str]:
     """The numbers that change while a page is open, as texts by name in the reader's language."""
     told = served(state)
     bound = state.bound
+    rows = (_row(state, j) for j in range(len(state.config["models"])))
     return {
+        **{
+            f"{name}-{row['number']}": text
+            for row in rows
+            for name, text in _cells(state, row, words).items()
+        },
         "model": told["model"] or told["fallback"],
         "reason": str(words.said(told["reason"])),
-        "rounds": str(len(state.decisions)),
+        "rounds": words.number(len(state.decisions)),
         "used": words.number(state.used, 1),
-        "allowed": "–" if bound is None else words.number(bound, 1),
-        "open": str(len(state.decisions) - len(state.judged)),
-        "switches": str(max(0, len(state.switches) - 1)),
+        "allowed": "–" if bound is None else words.above(bound, 1),
+        "open": words.number(len(state.decisions) - len(state.judged)),
+        "missing": words.number(_missing(state)),
+        "switches": words.number(max(0, len(state.switches) - 1)),
     }
+
+
+def _cells(state: GuardFold, row: dict[str, Any], words: Any) -> dict[str, str]:
+    """The row of a model as texts."""
+    may = words("guard.yes") if row["allowed"] else words("guard.no")
+    if "removed" in row:
+        may = words("guard.removed", **row["removed"])
+    elif not row["allowed"] and row.get("rests_until") is not None:
+        may = words("guard.rests", round=row["rests_until"])
+    told = {"may": may, "rounds": words.number(row["rounds"])}
+    if state.live:
+        judged = row["judged"]
+        for name, key in (("harm", "harm"), ("loss", "primary")):
+            told[name] = words.number(row[key] / judged, 3) if judged else "–"
+        burst = words.number(state.config["burst"], 1)
+        told["fuse"] = f"{words.number(row['fuse'], 1)} / {burst}"
+    return told
+
+
+def _missing(state: GuardFold) -> int:
+    return sum(bool(o.get("missing")) for o in state.outcomes.values())
 
 
 def promise(state: GuardFold) -> str:

@@ -1,4 +1,4 @@
-// Three things that HTML alone cannot do: keys, no double sending, live numbers.
+// Four things that HTML alone cannot do: keys, no double sending, live numbers, local times.
 "use strict";
 
 (() => {
@@ -35,6 +35,13 @@
       if (button && !button.disabled) { event.preventDefault(); button.click(); }
     });
   }
+
+  // Times are UTC in the page; here they are told in the zone of the reader.
+  const told = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
+  document.querySelectorAll("time[datetime]").forEach((time) => {
+    time.title = time.textContent;
+    time.textContent = told.format(new Date(time.dateTime));
+  });
 
   // Copy a code.
   document.querySelectorAll("[data-copy]").forEach((button) => {

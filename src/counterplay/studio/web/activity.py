@@ -12,11 +12,11 @@ from counterplay.studio.store.database import reading
 
 if TYPE_CHECKING:
     from counterplay.studio.store import Store
-    from counterplay.studio.store.base import StudyRow
+    from counterplay.studio.store.base import PartyRow, StudyRow
 
 DAYS = 28
 MOST_PARTIES = 500
-ANSWERS = ("elicit.answered", "elicit.cannot_say", "label.tell", "guard.outcome")
+ANSWERS = ("elicit.answered", "elicit.cannot_say", "label.tell", "label.skip", "guard.outcome")
 
 
 def overview(store: Store) -> dict[int, dict[str, int]]:
@@ -67,14 +67,28 @@ def counts(store: Store) -> dict[str, int]:
 
 
 def participants(store: Store, study: StudyRow) -> list[dict[str, Any]]:
-    """Return the participants of an elicitation with their progress."""
-    rows = []
-    for party in store.parties(study)[:MOST_PARTIES]:
-        if party.role == "participant":
-            stream = store.stream_of(study, party)
-            found = store.view_now(stream, lambda f: progress(store, study, f))
-            rows.append({"id": party.public_id, "label": party.label, **found})
+    """Return the participants of an elicitation with their progress, not more than are listed."""
+    rows, valid = [], _links(store, study)
+    for party in people(store, study)[:MOST_PARTIES]:
+        stream = store.stream_of(study, party)
+        found = store.view_now(stream, lambda f: progress(store, study, f))
+        rows.append({"id": party.public_id, "label": party.label, **found,
+                     "link": valid.get(party.id)})  # fmt: skip
     return rows
+
+
+def people(store: Store, study: StudyRow) -> list[PartyRow]:
+    """Return all participants of an elicitation."""
+    return [party for party in store.parties(study) if party.role == "participant"]
+
+
+def _links(store: Store, study: StudyRow) -> dict[int, bool]:
+    """Return whether a party has a link that is not revoked; without those who never had one."""
+    c = t.link.c
+    valid = sa.func.max(sa.case((c.revoked_at.is_(None), 1), else_=0))
+    query = sa.select(c.party, valid).where(c.study == study.id, c.party.is_not(None))
+    with reading(store.engine) as connection:
+        return {row[0]: bool(row[1]) for row in connection.execute(query.group_by(c.party))}
 
 
 def progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:

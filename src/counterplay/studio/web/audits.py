@@ -62,7 +62,8 @@ async def new_audit(request: Request) -> Response:
         )
     except InvalidInputError as error:
         field = error.field if isinstance(error, Refused) else None
-        return await _list(request, wrong=str(error), field=field)
+        given = {key: fields.get(key, "").strip()[:300] for key in ("name", "sections")}
+        return await _list(request, wrong=str(error), field=field, given=given)
     name = fields.get("name", "").strip()[:200] or files["table"][0]
     study = await house.store.run(
         lambda: house.store.new_study("audit", name, config, actor=who.name, open_now=True)
@@ -107,7 +108,11 @@ async def audit_file(request: Request) -> Response:
 
 
 async def _list(
-    request: Request, *, wrong: str | None = None, field: str | None = None
+    request: Request,
+    *,
+    wrong: str | None = None,
+    field: str | None = None,
+    given: dict[str, str] | None = None,
 ) -> Response:
     who, house = await admin(request), house_of(request)
 
@@ -123,6 +128,7 @@ async def _list(
         request, "audit_list.html", status=422 if wrong else 200, who=who, wrong=wrong, field=field,
         audits=await house.store.run(look), models=_models(house), csrf=who.token(house),
         may_change=who.role == "owner", may_bring=house.settings.allow_model_upload,
+        given=given or {"name": "", "sections": ""},
     )  # fmt: skip
 
 

@@ -16,11 +16,11 @@ from starlette.responses import Response
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
-from counterplay.studio.web import pages, security
+from counterplay.studio.web import activity, pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.sessions import admin_study
-from counterplay.studio.web.studies import safe_cell
+from counterplay.studio.web.studies import base_of, safe_cell
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -37,10 +37,12 @@ async def show(
     request: Request,
     study: StudyRow,
     *,
-    wrong: str | None = None,
+    wrong: InvalidInputError | None = None,
+    at: str | None = None,
+    given: dict[str, str] | None = None,
     made: list[tuple[str, str]] | None = None,
 ) -> Response:
-    """Show progress, ledger, disagreements and files of a campaign."""
+    """Show progress, ledger, disagreements and files; what is wrong stands in the form ``at``."""
     who, _ = await admin_study(request)
     house = house_of(request)
     estimate = request.query_params.get("estimate") == "1"
@@ -55,11 +57,14 @@ async def show(
 
     values = await house.store.view(house.store.stream_of(study), look)
     parties = await house.store.run(house.store.parties, study)
+    days = await house.store.run(activity.per_day, house.store, study)
     added = request.query_params.get("added", "")
     return pages.page(
         request, "coordinator.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
-        wrong=wrong, made=made, links={p.label: p for p in parties}, estimate=estimate,
+        wrong=None if wrong is None else str(wrong), at=at, given=given or {},
+        field=getattr(wrong, "field", None), made=made, links={p.label: p for p in parties},
+        days=days, estimate=estimate,
         added=int(added) if added.isdigit() and len(added) < 6 else None, **values,
     )  # fmt: skip
 
@@ -84,7 +89,7 @@ async def take_file(request: Request) -> Response:
         event = NewEvent("label.imported", told, key, who.name)
         await house.store.append(stream, event, expected=None)
     except InvalidInputError as error:
-        return await show(request, study, wrong=str(error))
+        return await show(request, study, wrong=error, at="import", given=fields)
     n = len(told.get("known", ())) + len(told.get("answers", ()))
     await note(request, who, "import", study.public_id, rows=n)
     return pages.go(request, f"/admin/studies/{study.public_id}")
@@ -109,7 +114,7 @@ async def change(request: Request) -> Response:
             row = leaving
             await house.store.run(lambda: house.store.withdraw_party(row, actor=who.name))
     except InvalidInputError as error:
-        return await show(request, study, wrong=str(error))
+        return await show(request, study, wrong=error, at=act, given=fields)
     await note(request, who, kind, study.public_id, **{k: v for k, v in body.items() if k != "who"})
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
@@ -120,6 +125,7 @@ async def add(request: Request) -> Response:
 
     who, study = await _study(request)
     house = house_of(request)
+    fields: dict[str, str] = {}
     try:
         fields, _, data = await read_upload(request)
         who.check(house, fields)
@@ -129,7 +135,7 @@ async def add(request: Request) -> Response:
         body = await house.store.view(stream, lambda f: addition(f.state, party, frame))
         await house.store.append(stream, NewEvent("label.add", body, key, who.name), expected=None)
     except InvalidInputError as error:
-        return await show(request, study, wrong=str(error))
+        return await show(request, study, wrong=error, at="add", given=fields)
     n = len(body["rows"])
     await note(request, who, "label.add", study.public_id, party=party, rows=n)
     return pages.go(request, f"/admin/studies/{study.public_id}?added={n}")
@@ -165,7 +171,7 @@ async def links(request: Request) -> Response:
 
     made = await house.store.run(make)
     await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
-    base = house.settings.base_url or str(request.base_url).rstrip("/")
+    base = base_of(request, house)
     return await show(request, study, made=[(n, f"{base}/j/{token}") for n, token in made])
 
 

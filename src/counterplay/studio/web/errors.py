@@ -64,11 +64,12 @@ def answer(
     title = f"error.{name}.title" if words.has(f"error.{name}.title") else "error.other.title"
     hint = f"error.{name}.hint" if words.has(f"error.{name}.hint") else "error.other.hint"
     if inside(request.scope).startswith("/api/"):
+        hint = hint if status in (429, 503) else "error.api"
         body = {"error": _plain(sentence), "field": field, "hint": words(hint)}
         return pages.data(body, status, headers)
     return pages.page(
         request, "error.html", status=status, headers=headers, title=words(title),
-        sentence=sentence, hint=words(hint), number=number,
+        sentence=sentence, hint=words(hint), number=number, status_code=status,
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ async def _studio(request: Request, error: Exception) -> Response:
     if isinstance(error, LoggedOut):
         if inside(request.scope).startswith("/admin") and request.method == "GET":
             return pages.go(request, "/admin/login")
-        return answer(request, 401, pages.reader(request)("error.401.hint"))
+        return answer(request, 401, pages.reader(request)("error.401.text"))
     status = getattr(error, "status", 422 if isinstance(error, InvalidInputError) else 500)
     if status >= 500 and not isinstance(error, Unavailable):
         return await _unexpected(request, error)

@@ -5,6 +5,7 @@ The picture is drawn here as SVG: cumulative harm above the rate, the bound in f
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
@@ -15,6 +16,7 @@ from counterplay.studio.web import pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import house_of
 from counterplay.studio.web.sessions import admin_study
+from counterplay.studio.web.studies import base_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -37,24 +39,25 @@ async def dashboard(
 ) -> Response:
     """Show a guard; called by the page of a study."""
     who, _ = await admin_study(request)
-    house = house_of(request)
+    house, words = house_of(request), pages.reader(request)
 
     def look(folded: Folded) -> dict[str, Any]:
-        from counterplay.studio.kinds.guard_views import promise, state_of
+        from counterplay.studio.kinds.guard_views import live_numbers, promise, state_of
 
-        return {"guard": state_of(folded.state), "promise": promise(folded.state)}
+        return {"guard": state_of(folded.state), "promise": promise(folded.state),
+                "live": live_numbers(folded.state, words)}  # fmt: skip
 
     values = await house.store.view(house.store.stream_of(study), look)
     down = request.query_params.get("down", "")
     rows = {str(row["number"]): row for row in values["guard"]["models"] if "removed" in row}
     tokens = len(await house.store.run(house.store.tokens, study))
-    base = house.settings.base_url or str(request.base_url).rstrip("/")
     return pages.page(
         request, "guard_dashboard.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
         wrong=None if wrong is None else str(wrong), field=None if wrong is None else wrong.field,
         token=token, tokens=tokens, chosen=chosen, down=rows.get(down),
-        chart=chart(values["guard"]), api=f"{base}/api/guard/{study.public_id}", **values,
+        chart=chart(values["guard"]),
+        api=f"{base_of(request, house)}/api/guard/{study.public_id}", **values,
     )  # fmt: skip
 
 
@@ -117,7 +120,7 @@ def live_guard(state: Any, words: Any) -> dict[str, str]:
         told |= {"curve@points": drawn["line"], "bound@points": drawn["bound"],
                  "axis@y1": str(drawn["zero"]), "axis@y2": str(drawn["zero"]),
                  "zero@y": str(drawn["zero"] + 4),
-                 "highest": words.number(drawn["highest"], 0),
+                 "highest": words.number(drawn["highest"], drawn["digits"]),
                  "last": words("guard.round_axis", n=drawn["last"])}  # fmt: skip
     return told
 
@@ -139,13 +142,14 @@ def chart(guard: dict[str, Any]) -> dict[str, Any] | None:
         share = (value - lowest) / (highest - lowest)
         return float(round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 10) * share, 1))
 
-    ordered = sorted(curve)
+    reached = accumulate((t for t, _, _ in curve), max)  # outcomes come late, in any order
+    ordered = [(t, v, b) for t, (_, v, b) in zip(reached, curve)]
     line = " ".join(f"{x(t)},{y(v)}" for t, v, _ in ordered)
     bound = " ".join(f"{x(t)},{y(b)}" for t, _, b in ordered if b is not None)
     return {
         "width": WIDTH, "height": HEIGHT, "left": LEFT, "line": line, "bound": bound,
         "zero": y(0.0), "top": y(highest), "highest": highest, "lowest": lowest,
-        "bottom": y(lowest), "last": last,
+        "bottom": y(lowest), "last": last, "digits": 0 if highest - lowest >= 10 else 1,
         "switches": [x(s["round"]) for s in guard["switches"][1:]],
     }  # fmt: skip
 

@@ -55,7 +55,7 @@ async def enter(request: Request) -> Response:
         return await _start_page(request, house, link, study)
     if consent and fields.get("consent") != "yes" and not await _consented(house, known, study):
         return await _start_page(request, house, link, study, missing=True)
-    words = pages.reader(request)
+    words = pages.reader(request, (config.get("page") or {}).get("locale"))
     try:
         party, secret = await house.store.run(_open_session, house, link, words.code, known)
     except Missing:  # it was revoked just now
@@ -152,7 +152,8 @@ async def _start_page(
     return pages.page(
         request, "start.html", status=422 if missing else 200, preferred=page.get("locale"),
         study=study, asks=_asks(page), consent=page.get("consent", ""),
-        questions=questions, minutes=minutes, used=used, cap_reached=full and not used,
+        questions=questions, minutes=minutes, labels=", ".join(config.get("classes", ())),
+        used=used, cap_reached=full and not used,
         closed=closed, missing=missing, token=token, open_link=link.party is None,
         csrf=security.form_token(house.server_key, _mark(token), "start"),
     )  # fmt: skip

@@ -49,9 +49,14 @@ class Buckets:
             self._buckets.popitem(last=False)
         return max(0.0, missing / self.rate) if missing > 1e-9 else 0.0
 
-    def take(self, name: str) -> None:
+    def give(self, name: str) -> None:
+        """Put a token back."""
+        tokens, since = self._buckets.get(name, (self.burst, self.clock()))
+        self._buckets[name] = (min(self.burst, tokens + 1.0), since)
+
+    def take(self, name: str, cost: float = 1.0) -> None:
         """Take a token or refuse."""
-        if wait := self.wait(name):
+        if wait := self.wait(name, cost):
             raise TooMany(wait)
 
 

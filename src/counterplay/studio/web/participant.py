@@ -154,7 +154,8 @@ async def _append(
         return await _here(request, who, note="stale", status=409)
     except Closed:
         return await _here(request, who, note="closed", status=409)
-    return pages.go(request, f"/p/{who.study.public_id}?after={done.seq}")
+    taken = "&taken=1" if kind == "elicit.undone" else ""
+    return pages.go(request, f"/p/{who.study.public_id}?after={done.seq}{taken}")
 
 
 async def _here(
@@ -162,10 +163,10 @@ async def _here(
 ) -> Response:
     """The page of where the participant is now."""
     house, words = house_of(request), pages.reader(request, who.party.locale)
-    back = _answered(request)
+    back, taken = _answered(request), "taken=1" in request.scope["query_string"].decode("latin-1")
 
     def look(folded: Folded) -> tuple[str, dict[str, Any]]:
-        return _model(house, who, folded, words, back)
+        return _model(house, who, folded, words, back, taken)
 
     name, model = await house.store.view(who.stream, look, quick=True)
     return pages.page(
@@ -175,7 +176,12 @@ async def _here(
 
 
 def _model(
-    house: House, who: Participant, folded: Folded, words: Language, back: int | None
+    house: House,
+    who: Participant,
+    folded: Folded,
+    words: Language,
+    back: int | None,
+    taken: bool,
 ) -> tuple[str, dict[str, Any]]:
     """Which page, and what is on it."""
     from counterplay.studio.kinds import elicitation_pages as views
@@ -199,6 +205,7 @@ def _model(
         }  # fmt: skip
     model = {**shared, **views.question(config, sitting, words)}
     model["replaces"] = back is not None and back + 1 < folded.seq
+    model["taken"] = taken
     return "question.html", model
 
 

@@ -36,9 +36,9 @@ async def follow_people(store: Store, study: StudyRow, words: Language) -> Async
             while sorted(rows) == listening:
                 done, _ = await asyncio.wait({waiting}, timeout=NEWCOMERS)
                 if not done:
-                    known = await store.run(store.parties, study)
-                    for party in known:
-                        if party.role == "participant" and party.public_id not in rows:
+                    known = await store.run(activity.people, store, study)
+                    for party in known[: activity.MOST_PARTIES]:
+                        if party.public_id not in rows:
                             rows[party.public_id] = await _row(store, study, party.public_id)
                     yield ": still here\n\n"
                     continue

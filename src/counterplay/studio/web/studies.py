@@ -36,7 +36,7 @@ async def study_page(request: Request) -> Response:
 
         return await guard_pages.dashboard(request, study)
     if study.kind == "audit":
-        return pages.go(request, "/admin/audits")
+        return pages.go(request, f"/admin/audits/{study.public_id}")
     return await _elicitation(request, who, study)
 
 
@@ -65,7 +65,7 @@ async def links(request: Request) -> Response:
     writer = csv.writer(table)
     writer.writerow(["party", "url", "token"])
     for party, token in made:
-        writer.writerow([safe_cell(party), f"{_base(request, house)}/j/{token}", token])
+        writer.writerow([safe_cell(party), f"{base_of(request, house)}/j/{token}", token])
     headers = {"content-disposition": f"attachment; filename=links-{study.public_id}.csv"}
     return Response(table.getvalue(), 200, headers, media_type="text/csv; charset=utf-8")
 
@@ -79,7 +79,7 @@ async def open_link(request: Request) -> Response:
     cap = _whole(fields.get("cap", ""), 1, 1_000_000, "cap")
     token = await house.store.run(house.store.new_open_link, study, cap)
     await note(request, who, "open link made", study.public_id, cap=cap)
-    return await _elicitation(request, who, study, [f"{_base(request, house)}/j/{token}"])
+    return await _elicitation(request, who, study, [("", f"{base_of(request, house)}/j/{token}")])
 
 
 async def revoke_open_links(request: Request) -> Response:
@@ -104,7 +104,8 @@ async def party_link(request: Request) -> Response:
         return pages.go(request, f"/admin/studies/{study.public_id}")
     token = await house.store.run(house.store.reissue, party)
     await note(request, who, "link reissued", party.public_id)
-    return await _elicitation(request, who, study, [f"{_base(request, house)}/j/{token}"])
+    made = [(party.label, f"{base_of(request, house)}/j/{token}")]
+    return await _elicitation(request, who, study, made)
 
 
 async def export(request: Request) -> Response:
@@ -198,12 +199,16 @@ def safe_cell(text: str) -> str:
 
 
 async def _elicitation(
-    request: Request, who: sessions.Admin, study: StudyRow, made: list[str] | None = None
+    request: Request,
+    who: sessions.Admin,
+    study: StudyRow,
+    made: list[tuple[str, str]] | None = None,
 ) -> Response:
     house = house_of(request)
     study = await house.store.run(house.store.study, study.public_id)
     config = await house.store.run(house.store.config, study)
     parties = await house.store.run(activity.participants, house.store, study)
+    known = await house.store.run(activity.people, house.store, study)
     days = await house.store.run(activity.per_day, house.store, study)
     used = await house.store.run(house.store.open_links, study)
     words = pages.reader(request)
@@ -211,7 +216,7 @@ async def _elicitation(
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
-        days=days, most=max(1, *(n for _, n in days)), made=made, open_links=used,
+        days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
         edited=request.query_params.get("edited") == "1",
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
@@ -248,7 +253,8 @@ def _whole(text: str, low: int, high: int, field: str) -> int:
     return int(text)
 
 
-def _base(request: Request, house: House) -> str:
+def base_of(request: Request, house: House) -> str:
+    """Return the address that people use: never from the headers of a request."""
     if house.settings.base_url:
         return house.settings.base_url
     host, port = request.scope.get("server") or ("127.0.0.1", house.settings.port)

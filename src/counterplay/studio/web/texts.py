@@ -49,6 +49,8 @@ class Language:
             text = self.texts[f"{key}.{form}"]
         if text is None:
             raise KeyError(f"no text {key!r} in {self.code}")
+        if any(isinstance(value, Markup) for value in values.values()):
+            text = Markup(text)  # our own words; what is filled in is escaped
         return text.format(**values) if values else text
 
     def has(self, key: str) -> bool:
@@ -63,9 +65,12 @@ class Language:
         >>> language("de").said("Line 3 has 2 fields, the header has 4.")
         'Zeile 3 hat 2 Felder, die Kopfzeile hat 4.'
         """
-        if self.code == "en" or sentence in self._own:
-            return sentence[:1].upper() + sentence[1:]
+        if sentence in self._own:
+            return sentence
         found = recognised(sentence)
+        if self.code == "en":
+            named = found is not None and self.texts[found.key].startswith("{")  # v7, t.csv
+            return sentence if named else sentence[:1].upper() + sentence[1:]
         if found is None:
             return Markup(self.texts["error.said"]).format(
                 sentence=Markup('<span lang="en">{}</span>').format(sentence)
@@ -93,6 +98,27 @@ class Language:
             return told
         marks = {",": self._group, ".": self._point}
         return "".join(marks.get(letter, letter) for letter in told)
+
+    def short(self, value: float) -> str:
+        """Return a number with no more decimal places than it needs.
+
+        Examples
+        --------
+        >>> language("de").short(0.05), language("en").short(20.0)
+        ('0,05', '20')
+        """
+        return self.number(value, len(f"{value:.6f}".rstrip("0").partition(".")[2]))
+
+    def above(self, value: float, digits: int) -> str:
+        """Return a bound, rounded up so that it never promises too much.
+
+        Examples
+        --------
+        >>> language("en").above(37.32, 1), language("en").above(20.0, 1)
+        ('37.4', '20.0')
+        """
+        step = 10**digits
+        return self.number(-(-round(value * step, 6) // 1) / step, digits)
 
     def percent(self, share: float) -> str:
         """Return a share in per cent, rounded up so that a bound never promises too much.
@@ -126,10 +152,11 @@ class Language:
         month = self.texts[f"month.{moment.month}"]
         return self.texts["date.day"].format(day=moment.day, month=month, year=moment.year)
 
-    def moment(self, at: str | datetime) -> str:
-        """Return a day with its time, UTC."""
+    def moment(self, at: str | datetime) -> Markup:
+        """Return a day with its time, UTC; the page's script says it in the reader's own zone."""
         when = datetime.fromisoformat(at) if isinstance(at, str) else at
-        return f"{self.date(when)}, {when:%H:%M} UTC"
+        told = f"{self.date(when)}, {when:%H:%M} UTC"
+        return Markup('<time datetime="{}">{}</time>').format(when.isoformat(), told)
 
 
 @cache

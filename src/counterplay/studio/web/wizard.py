@@ -187,7 +187,7 @@ async def _try(request: Request, draft: Draft) -> str | None:
         "table_bytes": draft.content,
     }  # fmt: skip
     if "name" in draft.fields and not draft.fields["name"]:
-        return pages.reader(request)("new.name")
+        return "Give the study a name."
     kind = kind_of("elicitation")
     try:
         draft.config = await house_of(request).store.run(kind.read_config, raw, Path())
@@ -226,14 +226,15 @@ def _chosen(draft: Draft, rows: list[dict[str, Any]]) -> dict[str, str]:
         given[named] = "name_of"
     if "benefits" in draft.fields:
         return given
-    words = next((row["name"] for row in rows if not row["numeric"]), None)
-    return {} if words is None else {words: "name_of"}
+    texts = [row for row in rows if not row["numeric"]]
+    return {max(texts, key=lambda row: row["different"])["name"]: "name_of"} if texts else {}
 
 
 def _texts(request: Request, who: sessions.Admin, draft: Draft, wrong: str | None) -> Response:
     return pages.page(
         request, "new_texts.html", status=200 if wrong is None else 422, fields=draft.fields,
-        wrong=wrong, csrf=who.token(house_of(request)), key=request.path_params["key"],
+        wrong=wrong, field="name" if wrong and not draft.fields.get("name") else None,
+        csrf=who.token(house_of(request)), key=request.path_params["key"],
     )  # fmt: skip
 
 
@@ -259,6 +260,7 @@ def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
             row["high"] = words.number(float(known.max()), digits)
             row["missing"] = (np.flatnonzero(frame[column].isna()) + 1).tolist()
         else:
+            row["different"] = int(frame[column].nunique())
             row["sample"] = ", ".join(map(str, frame[column].dropna().head(3)))[:80]
         rows.append(row)
     return rows
