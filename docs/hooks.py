@@ -66,6 +66,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 "theory/index.md",
                 *({pages.chapter_title(path): f"theory/{path.name}"} for path in pages.chapters()),
                 {"From theorem to code": "claims.md"},
+                {"Literature": "theory/literature.md"},
                 {"Glossary": "glossary.md"},
             ]
         },

@@ -299,7 +299,7 @@ def example_pages() -> dict[str, str]:
         )
     intro = (
         "# Examples\n\nEach page is a script of the folder `examples` that runs as it is, with "
-        "what it prints and draws. All of them use data that come with scikit-learn."
+        "what it prints and draws. The data come with scikit-learn or are made by the script."
     )
     grid = "\n".join(['<div class="cards">', *cards, "</div>"])
     return {"examples.md": f"{intro}\n\n{grid}\n", **found}
