@@ -112,7 +112,7 @@ def commands_of(text: str) -> list[list[str]]:
     lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
-    commands = [line for line in lines if re.match(r"counterplay [a-z]", line)]
+    commands = [line for line in lines if re.match(r"counterplay (?!help)[a-z]", line)]
     return [
         shlex.split(command, comments=True)[1:]
         for command in commands
@@ -122,7 +122,11 @@ def commands_of(text: str) -> list[list[str]]:
 
 def refused(commands: list[list[str]], capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return the command lines with a word or an option that the command line does not know."""
-    found = [" ".join(words) for words in commands if cli.run([*words, "--help"]) != 0]
+    found = [
+        " ".join(words)
+        for words in commands
+        if cli.run([*words, "--help"]) != 0 and cli.run([*words, "VALUE", "--help"]) != 0
+    ]
     capsys.readouterr()
     return found
 
