@@ -211,6 +211,7 @@ def dead_links(site: Path) -> list[str]:
             address, _, place = html.unescape(target).partition("#")
             if re.match(r"\w+:|//", address) or target == "#":
                 continue
+            address = address.replace(f"/{versions.current_version()}/", f"{site}/", 1)
             led = (path.parent / unquote(address.split("?")[0])).resolve() if address else path
             led = led / "index.html" if led.is_dir() else led
             if not led.exists() or (place and led in places and unquote(place) not in places[led]):
@@ -229,6 +230,24 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
     good = '<a href="a/#here">1</a><a href="https://x.y/z">2</a><a href="#top">3</a><b id="top">'
     (tmp_path / "index.html").write_text(good + '<a href="a/#gone">4</a><img src="no.png">')
     assert dead_links(tmp_path) == ["index.html: a/#gone", "index.html: no.png"]
+
+
+def test_the_page_of_a_wrong_address_leads_into_its_version() -> None:
+    page = (
+        '<a href="/."><link href="/a/b.css"><a href="https://x.y/">{"base": "/", "search": "/w.js"}'
+    )
+    assert pages.below(page, "/1.0/") == (
+        '<a href="/1.0/"><link href="/1.0/a/b.css"><a href="https://x.y/">'
+        '{"base": "/1.0/", "search": "/1.0/w.js"}'
+    )
+
+
+def test_signatures_show_no_private_fields() -> None:
+    line = '<a id="{0}"></a>    <span class="n">{1}</span>: Any,\n'
+    block = '<div class="x doc-signature"><code>\n{}</code></div>'
+    whole = block.format(line.format(1, "shown") + line.format(2, "_held"))
+    assert reference.public_signature(whole) == block.format(line.format(1, "shown"))
+    assert reference.public_signature(line.format(1, "_else")) == line.format(1, "_else")
 
 
 @pytest.mark.long
@@ -491,4 +510,8 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     assert listed[0]["version"] == "0.10.0"
     assert listed[0]["aliases"] == ["latest"]
     assert "url=0.10.0/" in (tmp_path / "index.html").read_text()
+    assert not (tmp_path / "404.html").exists()
+    (tmp_path / "0.10.0" / "404.html").write_text("no such page")
+    versions.write_list(tmp_path)
+    assert (tmp_path / "404.html").read_text() == "no such page"
     assert versions.order(versions.current_version())[0] >= (0, 2, 0)
