@@ -21,6 +21,7 @@ import page_code
 import pages
 import reference
 import speed
+import versions
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -66,6 +67,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 "theory/index.md",
                 *({pages.chapter_title(path): f"theory/{path.name}"} for path in pages.chapters()),
                 {"From theorem to code": "claims.md"},
+                {"Literature": "theory/literature.md"},
                 {"Glossary": "glossary.md"},
             ]
         },
@@ -118,7 +120,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Fill in tables and leave out sections of areas that do not exist."""
+    """Fill in tables, leave out sections of areas that do not exist, say where a search leads.
+
+    There are a thousand pages of single names: among pages that have a word, guides come first.
+    """
+    named = page.file.src_uri.split("/")
+    page.meta["search"] = {"boost": 0.3 if named[0] == "api" and len(named) > 2 else 1}
     return pages.fill(markdown)
 
 
@@ -128,8 +135,16 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     if not page.file.src_uri.startswith("api/"):
         return html
     html = re.sub(r":(?:class|func|meth|mod|attr|exc|data):(<code>)(?:~[\w.]*\.)?", r"\1", html)
+    html = reference.public_signature(html)
     root = "../" * page.url.count("/")
     return reference.linked(html.replace("::</p>", ":</p>"), root)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """Lead from the page of a wrong address, which is served anywhere, into this version."""
+    if template_name != "404.html" or config.site_url:
+        return output
+    return pages.below(output, f"/{versions.current_version()}/")
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:

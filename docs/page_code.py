@@ -114,6 +114,8 @@ def notebook(text: str) -> dict[str, Any]:
     def prose(part: str) -> None:
         part = re.sub(r"^```output\n.*?^```\n", "", part, flags=re.MULTILINE | re.DOTALL).strip()
         part = re.sub(r"!\[[^\]]*\]\([^)]*\)\n?", "", part).strip()  # a notebook draws its own
+        part = re.sub(r", or \[[^\]]*\]\([^)]*\.ipynb\)", "", part)  # it is that notebook
+        part = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", part)  # no page lies beside it
         if part:
             cells.append({"cell_type": "markdown", "metadata": {}, "source": part})
 

@@ -224,6 +224,12 @@ def wrapped(page: str) -> str:
     return re.sub(r'<div class="(language-output)\b.*?</pre>', marked, page, flags=re.DOTALL)
 
 
+def below(page: str, root: str) -> str:
+    """Return a page whose absolute addresses lead below ``root`` instead of ``/``."""
+    page = re.sub(r'((?:href|src)=")/\.?(?!/)', rf"\1{root}", page)
+    return re.sub(r'("(?:base|search)": "|new URL\(")/(?!/)', rf"\1{root}", page)
+
+
 def breakable(page: str) -> str:
     """Return a page in which names in code may be broken after a separator, and nowhere else."""
     parts = re.split(r"(<pre.*?</pre>)", page, flags=re.DOTALL)
@@ -288,7 +294,8 @@ def example_pages() -> dict[str, str]:
         printed = SHOWN / f"{script.stem}.txt"  # absent until `make examples`; a test asks for it
         output = printed.read_text(encoding="utf-8").strip("\n") if printed.exists() else ""
         pictures = sorted(path.name for path in SHOWN.glob(f"{script.stem}*.png"))
-        parts = [f"# {title}", rest, f"`python examples/{script.name}`"]
+        parts = [f"# {title}", "[All examples](../examples.md)", rest]
+        parts += [f"`python examples/{script.name}`"]
         parts += [f"![{title}]({name})" for name in pictures]
         parts += ["## The script", f"```python\n{code}\n```"]
         parts += ["## What it prints", f"```text\n{output}\n```"]
@@ -299,7 +306,7 @@ def example_pages() -> dict[str, str]:
         )
     intro = (
         "# Examples\n\nEach page is a script of the folder `examples` that runs as it is, with "
-        "what it prints and draws. All of them use data that come with scikit-learn."
+        "what it prints and draws. The data come with scikit-learn or are made by the script."
     )
     grid = "\n".join(['<div class="cards">', *cards, "</div>"])
     return {"examples.md": f"{intro}\n\n{grid}\n", **found}

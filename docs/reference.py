@@ -187,6 +187,17 @@ def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def public_signature(page: str) -> str:
+    """Return a page of the reference without the private fields in its signatures."""
+    private = re.compile(r'^<a [^>]*></a> *<span class="n">_\w+</span>.*\n', re.MULTILINE)
+    return re.sub(
+        r'<div class="[^"]*doc-signature.*?</div>',
+        lambda match: private.sub("", match[0]),
+        page,
+        flags=re.DOTALL,
+    )
+
+
 _CITED = re.compile(r"docs/([\w/-]+)\.md")
 _NUMBERED = re.compile(r"(?:([A-Z][a-z]+|[a-z]+?)s? )?\b([A-Z\d]+\.[A-Z\d]+)\b")
 

@@ -44,27 +44,29 @@ def growth_picture(path: Path = RESULTS) -> bytes | None:
     if not found:
         return None
     from io import BytesIO
+    from textwrap import fill
 
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
     from counterplay.core.figures import THEORY, figure_style
 
-    lines = -(-len(found) // 3)
+    lines = -(-len(found) // 2)
     with figure_style():
-        figure = Figure(figsize=(11, 2.8 * lines), layout="constrained")
-        axes = figure.subplots(lines, 3, squeeze=False).ravel()
+        figure = Figure(figsize=(8, 3.4 * lines), layout="constrained")
+        axes = figure.subplots(lines, 2, squeeze=False).ravel()
         for ax in axes[len(found) :]:
             ax.set_axis_off()
         for ax, (area, records) in zip(axes, found.items()):
             for record in records:
                 sizes, costs = zip(*record["points"])
-                ax.loglog(sizes, costs, "o-", label=record["size"])
+                label = fill(f"{record['what']}, by {record['size']}", 52)
+                ax.loglog(sizes, costs, "o-", label=label)
                 ax.plot(sizes, [costs[0] * n / sizes[0] for n in sizes], **THEORY)
             ax.xaxis.set_minor_formatter(NullFormatter())
             ax.yaxis.set_minor_formatter(NullFormatter())
             ax.set_title(area)
-            ax.legend(title="by")
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=8)
             ax.set_ylabel("seconds")
         held = BytesIO()
         figure.savefig(held, format="svg", metadata={"Date": None})

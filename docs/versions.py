@@ -1,13 +1,15 @@
 """Builds the site of this version beside those of other versions: `make docs`.
 
-site/VERSION holds the pages, site/versions.json the list that the version selector reads, and
-site/index.html leads to the newest. Pages of other versions stay as they are.
+site/VERSION holds the pages, site/versions.json the list that the version selector reads,
+site/index.html leads to the newest, and site/404.html answers wrong addresses. Pages of other
+versions stay as they are.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +51,9 @@ def write_list(site: Path) -> list[str]:
     ]
     (site / "versions.json").write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
     (site / "index.html").write_text(_REDIRECT.format(found[-1]), encoding="utf-8")
+    wrong = site / found[-1] / "404.html"  # its addresses lead into that version
+    if wrong.exists():
+        shutil.copy(wrong, site / "404.html")
     return found
 
 

@@ -6,20 +6,24 @@ import ast
 import contextlib
 import fcntl
 import functools
+import html
 import importlib
 import inspect
 import json
 import os
 import pkgutil
 import re
+import shlex
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from counterplay import cli
 from counterplay.claims import Claim, load_claims
 from scripts import ROOT, run_python, run_script, words
 
@@ -31,6 +35,7 @@ import reference
 import versions
 
 WRITTEN = sorted(path for path in (ROOT / "docs").rglob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "examples").rglob("*.md")), *WRITTEN]
 
 
 def code_of(path: Path) -> list[page_code.Block]:
@@ -92,6 +97,57 @@ def test_a_notebook_holds_the_prose_and_the_code() -> None:
     ]
 
 
+def test_a_downloaded_notebook_leads_to_no_page_that_is_not_beside_it() -> None:
+    text = "Run it, or [download the notebook](t.ipynb). See [`f`](../a.md#b) and [x](https://x.y)."
+    source = page_code.notebook(text)["cells"][0]["source"]
+    assert source == "Run it. See `f` and [x](https://x.y)."
+    for name, book in page_code.notebooks().items():
+        prose = [c["source"] for c in json.loads(book)["cells"] if c["cell_type"] == "markdown"]
+        assert not re.findall(r"\]\((?!https?:)[^)]*\)|ipynb", "".join(prose)), name
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """Return the command lines of a page, in blocks and in sentences; not those with blanks."""
+    blocks = re.findall(r"^```.*?^```", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines += [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+    commands = [line for line in lines if re.match(r"counterplay (?!help)[a-z]", line)]
+    return [
+        shlex.split(command, comments=True)[1:]
+        for command in commands
+        if not re.search(r"[|\[]|\.\.\.", command)
+    ]
+
+
+def refused(commands: list[list[str]], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the command lines with a word or an option that the command line does not know."""
+    found = [
+        " ".join(words)
+        for words in commands
+        if cli.run([*words, "--help"]) != 0 and cli.run([*words, "VALUE", "--help"]) != 0
+    ]
+    capsys.readouterr()
+    return found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [path for path in PAGES if commands_of(path.read_text(encoding="utf-8"))],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_commands_in_pages_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert not refused(commands_of(page.read_text(encoding="utf-8")), capsys)
+
+
+def test_commands_that_do_not_exist_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    good = "`counterplay run\nAREA --jobs 4`\n```console\n$ counterplay claims 2.1  # it's one\n```"
+    assert commands_of(good) == [["claims", "2.1"], ["run", "AREA", "--jobs", "4"]]
+    assert not refused(commands_of(good), capsys)
+    bad = [["run", "AREA", "--job", "4"], ["audit", "chekc"], ["studio", "linkz"], ["runn"]]
+    assert len(refused(bad, capsys)) == len(bad)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built once for all workers of the run: the first one builds, the others wait."""
@@ -140,6 +196,58 @@ def test_pages_load_nothing_from_the_network(site: Path) -> None:
         assert not outside, f"{path.name} loads {outside}"
     for path in site.rglob("*.css"):
         assert "fonts.googleapis" not in path.read_text(encoding="utf-8")
+
+
+def dead_links(site: Path) -> list[str]:
+    """Return the links of a site, within it, to pages, files or places that are not there."""
+    found = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.html"))}
+    places = {
+        path: {html.unescape(name) for name in re.findall(r'\s(?:id|name)="([^"]+)"', text)}
+        for path, text in found.items()
+    }
+    dead = set()
+    for path, text in found.items():
+        for target in re.findall(r'<(?:a|img|link|script)\b[^>]*?\s(?:href|src)="([^"]+)"', text):
+            address, _, place = html.unescape(target).partition("#")
+            if re.match(r"\w+:|//", address) or target == "#":
+                continue
+            address = address.replace(f"/{versions.current_version()}/", f"{site}/", 1)
+            led = (path.parent / unquote(address.split("?")[0])).resolve() if address else path
+            led = led / "index.html" if led.is_dir() else led
+            if not led.exists() or (place and led in places and unquote(place) not in places[led]):
+                dead.add(f"{path.relative_to(site)}: {target}")
+    return sorted(dead)
+
+
+@pytest.mark.long
+def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
+    assert not dead_links(site)
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "index.html").write_text('<p id="here"></p><a href="..">up</a>')
+    good = '<a href="a/#here">1</a><a href="https://x.y/z">2</a><a href="#top">3</a><b id="top">'
+    (tmp_path / "index.html").write_text(good + '<a href="a/#gone">4</a><img src="no.png">')
+    assert dead_links(tmp_path) == ["index.html: a/#gone", "index.html: no.png"]
+
+
+def test_the_page_of_a_wrong_address_leads_into_its_version() -> None:
+    page = (
+        '<a href="/."><link href="/a/b.css"><a href="https://x.y/">{"base": "/", "search": "/w.js"}'
+    )
+    assert pages.below(page, "/1.0/") == (
+        '<a href="/1.0/"><link href="/1.0/a/b.css"><a href="https://x.y/">'
+        '{"base": "/1.0/", "search": "/1.0/w.js"}'
+    )
+
+
+def test_signatures_show_no_private_fields() -> None:
+    line = '<a id="{0}"></a>    <span class="n">{1}</span>: Any,\n'
+    block = '<div class="x doc-signature"><code>\n{}</code></div>'
+    whole = block.format(line.format(1, "shown") + line.format(2, "_held"))
+    assert reference.public_signature(whole) == block.format(line.format(1, "shown"))
+    assert reference.public_signature(line.format(1, "_else")) == line.format(1, "_else")
 
 
 @pytest.mark.long
@@ -208,6 +316,30 @@ def test_anchors_of_a_chapter_are_used_once_and_lead_to_its_errata(chapter: Path
     assert {"setting", "errata", "claims"} <= set(found)
     number = int(chapter.name[:2])
     assert pages.chapter_title(chapter).startswith(f"{number}. ")
+
+
+def untitled(text: str, listed: str) -> list[str]:
+    """Return the publications that a chapter cites without a title and that are not listed."""
+    cited = re.finditer(
+        r"([A-Z][\w-]+)(?: et al\.)?,? \(?((?:19|20)\d\d)\b(\)?,[^.;)]{0,30}\*)?",
+        " ".join(text.split()),
+    )
+    return [
+        f"{name} {year}"
+        for name, year, title in (match.groups() for match in cited)
+        if not title and not re.search(rf"\b{name}\b.* \({year}\)", listed)
+    ]
+
+
+@pytest.mark.parametrize("chapter", pages.chapters(), ids=lambda path: path.stem)
+def test_publications_are_cited_with_a_title_or_listed(chapter: Path) -> None:
+    listed = (pages.BOOK / "literature.md").read_text(encoding="utf-8")
+    assert not untitled(chapter.read_text(encoding="utf-8"), listed)
+
+
+def test_publications_without_a_title_are_found() -> None:
+    text = "Hall (1992), *On skewness*; (Wolfe, 1976); Ham et al. 2001; Hanneke (2016, *Refined*)"
+    assert untitled(text, "- P. Wolfe (1976), *Finding*") == ["Ham 2001"]
 
 
 @functools.cache
@@ -378,4 +510,8 @@ def test_versions_stand_side_by_side(tmp_path: Path) -> None:
     assert listed[0]["version"] == "0.10.0"
     assert listed[0]["aliases"] == ["latest"]
     assert "url=0.10.0/" in (tmp_path / "index.html").read_text()
+    assert not (tmp_path / "404.html").exists()
+    (tmp_path / "0.10.0" / "404.html").write_text("no such page")
+    versions.write_list(tmp_path)
+    assert (tmp_path / "404.html").read_text() == "no such page"
     assert versions.order(versions.current_version())[0] >= (0, 2, 0)

@@ -45,6 +45,8 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert words(printed) == words(block.shown or "")  # what the page shows
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert pictures
+    shown = [o for c in cells for o in c.outputs if "image/png" in o.get("data", {})]
+    assert len(shown) == len(pictures)  # a reader of the notebook sees them, too
     for picture in pictures:
         assert (page.parent / picture).exists(), picture
         assert f"]({picture})" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ class Audit(Report):
         if not self.record.confirmed and self.record.guesses:
             lines.append(f"NOT CONFIRMED: {len(self.record.guesses)} guesses in the config")
         lines += [f"  {k}. {f.sentence}" for k, f in enumerate(headlines(self.record), start=1)]
-        lines.append("Do this next:")
+        lines.append(f"{action_heading(self.actions)}:")
         lines += [f"  - {action_line(action)}" for action in self.actions[:6]] or ["  - nothing"]
         if line := sum_line(self.actions, self.record.unit, self.record.remaining):
             lines.append(f"  {line}")
@@ -206,6 +206,18 @@ class Audit(Report):
                         figure.draw, title=figure.title, alt=figure.alt, prefix=f"d{s}-{k}"
                     )
         return found
+
+
+def action_heading(actions: Sequence[Action]) -> str:
+    """Return what stands above the actions: for how many people who game their gains are.
+
+    Examples
+    --------
+    >>> action_heading([Action(name="cut", title="Move the cut", how="", scenario="all game at 1")])
+    'Do this next (gains: all game at 1)'
+    """
+    cases = {action.scenario for action in actions if action.scenario}
+    return f"Do this next (gains: {cases.pop()})" if len(cases) == 1 else "Do this next"
 
 
 def action_line(action: Action) -> str:

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from counterplay.auditing.page import headlines
 from counterplay.auditing.record import AuditRecord
-from counterplay.auditing.result import action_line
+from counterplay.auditing.result import action_heading, action_line
 
 _MARKS = {"pass": "✅", "fail": "❌", "undecided": "❔"}
 
@@ -58,7 +58,7 @@ def markdown_text(record: AuditRecord) -> str:
         ]
         lines.append("")
     lines += [f"{k}. {_plain(f.sentence)}" for k, f in enumerate(headlines(record), start=1)]
-    lines += ["", "**Do this next**", ""]
+    lines += ["", f"**{_plain(action_heading(record.actions))}**", ""]
     lines += [f"- {_plain(action_line(action))}" for action in record.actions[:6]] or ["- nothing"]
     lines += ["", f"content_sha256 {record.content_sha256}", ""]
     return "\n".join(lines)

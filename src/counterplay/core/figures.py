@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,8 +55,17 @@ def panels(
 
 
 def axes_or_new(ax: Axes | None, *, width: float = 6.0, height: float = 4.0) -> Axes:
-    """Return ``ax``, or the axes of a new figure: the first line of every ``plot(ax=None)``."""
-    return ax if ax is not None else panels(1, width=width, height=height)[1][0]
+    """Return ``ax``, or the axes of a new figure: the first line of every ``plot(ax=None)``.
+
+    In a notebook the figure belongs to pyplot, so that it is shown below the cell.
+    """
+    if ax is not None:
+        return ax
+    if "IPython" in sys.modules and "inline" in os.environ.get("MPLBACKEND", ""):
+        from matplotlib import pyplot
+
+        return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    return panels(1, width=width, height=height)[1][0]
 
 
 def label_of(name: str, longest: int = 18) -> str:
