@@ -463,3 +463,16 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
         assert cli.run([*command, "sample/walk", *store, "--out", folder]) == 2
         assert f"{folder} cannot be written to (" in one_sentence(capsys)
     assert (place / "kept.sqlite").read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = "\n".join(f"{i},{i % 2}" for i in range(120))
+    (place / "loans.csv").write_text(f"debt,class\n{rows}\n")
+    (place / "taken").write_text("a file, no folder")
+    (place / "folder").mkdir()
+    for target, why in (("taken/audit.toml", "taken cannot be used: File exists"),
+                        ("folder", "folder cannot be used: Is a directory")):  # fmt: skip
+        assert cli.run(["audit", "init", "loans.csv", "--force", "-o", target]) == 2
+        assert why in one_sentence(capsys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -54,6 +55,19 @@ def check_writable(out: Path) -> None:
         raise InvalidInputError(
             f"{str(out)[:150]} cannot be written to ({error.strerror}); name a folder with --out"
         ) from None
+
+
+def check_files(*files: Path | None) -> None:
+    """Refuse, before any work, files that could not be written; nothing is made."""
+    for file in filter(None, files):
+        if file.is_dir():
+            raise InvalidInputError(f"{str(file)[:150]} is a folder; name a file in it")
+        folder = next(parent for parent in file.absolute().parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "cannot be written to" if folder.is_dir() else "is a file"
+            raise InvalidInputError(
+                f"{str(file)[:150]} cannot be written: {str(folder)[:150]} {why}"
+            )
 
 
 def store_path(store: Path | None, out: Path) -> Path:

@@ -22,6 +22,17 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: b
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        _write_beside(target, data)
+    except OSError as error:  # names the file that was asked for, not the one beside it
+        error.filename, error.filename2 = str(target), None
+        raise
+    if flush:
+        flush_folder(target.parent)
+    return target
+
+
+def _write_beside(target: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -35,9 +46,6 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: b
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    if flush:
-        flush_folder(target.parent)
-    return target
 
 
 def flush_folder(folder: Path) -> None:
