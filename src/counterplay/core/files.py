@@ -24,8 +24,9 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes, *, flush: b
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
         _write_beside(target, data)
-    except OSError as error:  # names the file that was asked for, not the one beside it
-        error.filename, error.filename2 = str(target), None
+    except OSError as error:
+        if error.filename is not None:  # that of the file beside the one that was asked for
+            error.filename, error.filename2 = str(target), None
         raise
     if flush:
         flush_folder(target.parent)
