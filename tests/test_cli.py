@@ -112,6 +112,7 @@ def test_check_turns_a_failed_verdict_into_an_exit_code(monkeypatch: pytest.Monk
         (["run", "sample", "--jobs", "0"], "jobs"),
         (["run", "sample", "--seed", "-1"], "seed"),
         (["run", "sample", "--seed", "x"], "valid int"),
+        (["report", "sample", "--seed", "-1"], "-1 is not in the range x>=0"),
         (["run", "sample", "--scale", "huge"], "'huge' is not one of 'quick', 'full'"),
         (["run", "sample", "--address", "x"], "--backend ray"),
         (["run", "sample", "--wrong"], "No such option"),
@@ -124,6 +125,12 @@ def test_mistakes_end_with_one_sentence_and_code_2(
 ):
     assert cli.run(arguments) == 2
     assert message in one_sentence(capsys)
+
+
+def test_a_mistyped_subcommand_suggests_the_nearest_once(capsys: pytest.CaptureFixture[str]):
+    for words in (["campaign", "nxt"], ["studio", "study", "lst"]):
+        assert cli.run(words) == 2
+        assert one_sentence(capsys).count("Did you mean") == 1
 
 
 def test_a_store_of_other_code_is_a_mistake_with_a_way_out(

@@ -253,7 +253,8 @@ def _run(arguments: list[str]) -> int:
             typer.echo(trace, err=True)
         return _say(str(error), int(getattr(error, "exit_code", 2)))
     except _UsageMistake as error:
-        return _say(error.format_message(), 2)  # type: ignore[attr-defined]
+        told = error.format_message()  # type: ignore[attr-defined]
+        return _say(re.sub(r"( Did you mean [^?]*\?)\1", r"\1", told), 2)  # Typer's and Click's
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             if error.filename is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Seed = Annotated[int, typer.Option(help="Base seed of all random numbers.")]
+Seed = Annotated[int, typer.Option(min=0, help="Base seed of all random numbers.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; default: all.")]
 UseBackend = Annotated[
     Literal["joblib", "ray"], typer.Option("--backend", help="Where cells are executed.")
@@ -70,6 +71,12 @@ def check_files(*files: Path | None) -> None:
             )
 
 
+def say_notes(file: Path, notes: Iterable[str]) -> None:
+    """Say on standard error what was found out about a file while reading it."""
+    for note in notes:
+        typer.echo(f"{file.name}: {note}", err=True)
+
+
 def store_path(store: Path | None, out: Path) -> Path:
     """Return the store to use: the named one, or the one in the output folder."""
     return store if store is not None else out / "studies.sqlite"
@@ -77,7 +84,7 @@ def store_path(store: Path | None, out: Path) -> Path:
 
 def print_json(content: Any) -> None:
     """Print ``content`` as JSON."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(console: Console, table: Table, whole: tuple[int, ...], room: int = 20) -> None:
