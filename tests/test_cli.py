@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
+import io
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
 import counterplay
 from counterplay import claims, cli
@@ -483,3 +491,64 @@ def test_a_file_that_cannot_be_written_is_one_sentence(
                         ("folder", "folder cannot be used: Is a directory")):  # fmt: skip
         assert cli.run(["audit", "init", "loans.csv", "--force", "-o", target]) == 2
         assert why in one_sentence(capsys)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_names_that_the_encoding_lacks_are_no_defect(place: Path, encoding: str):
+    rows = "\n".join(f"{x},{i}" for i in range(20) for x in ("K\u00f6ln", "\u2264 5"))
+    (place / "log.csv").write_text(f"arm,money\n{rows}\n", encoding="utf-8")
+    options = ["--offer", "arm", "--outcome", "money", "--terms", "arms"]
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = command_line("offer", "log.csv", *options, stdout=subprocess.PIPE, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    command = [sys.executable, "-m", "counterplay", "offer", "log.csv", *options, "--json"]
+    raw = subprocess.run(command, capture_output=True, check=True, env=env).stdout
+    found = json.loads(raw.decode("utf-8"))
+    assert {row["offer"] for row in found["response"]} == {"K\u00f6ln", "\u2264 5"}
+
+
+def help_of_every_command() -> Iterator[tuple[list[str], list[str]]]:
+    """Yield words and the lines of their help, in a terminal of 80 columns."""
+    waiting = [[name] for name in cli.COMMANDS]
+    while waiting:
+        words = waiting.pop()
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            assert cli.run([*words, "--help"]) == 0
+        yield words, [line.strip() for line in output.getvalue().splitlines()]
+        command = get_command(importlib.import_module(cli.COMMANDS[words[0]][0]).app)
+        for word in words[1:]:
+            command = command.commands[word]
+        waiting += [[*words, n] for n in getattr(command, "commands", {}) if n != "MODEL DATA"]
+
+
+def test_every_example_can_be_pasted(monkeypatch: pytest.MonkeyPatch):
+    """No line of an example is broken, and the command line takes it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    pytest.importorskip("fastapi")
+    taken: list[list[str]] = []
+
+    def read_only(self: TyperCommand, context: Any) -> None:
+        taken.append(list(context.params))
+
+    count = 0
+    for words, lines in list(help_of_every_command()):
+        start = next((i for i, x in enumerate(lines) if x in ("Example:", "Examples:")), None)
+        assert start is not None, f"counterplay {' '.join(words)} shows no example"
+        guide = next(i for i, line in enumerate(lines) if line.startswith("Guide: "))
+        text = "\n".join(lines[start + 1 : guide]).replace(" \\\n", " ")
+        for line in text.splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "counterplay", line
+            with monkeypatch.context() as patch:
+                patch.setattr(TyperCommand, "invoke", read_only)
+                patch.setattr("counterplay.commands.studio.settings_of", stop)
+                assert cli.run(arguments) == 0, line
+            count += 1
+    assert len(taken) > 40
+    assert count >= len(taken)
+
+
+def stop(*given: object, **more: object) -> None:
+    raise typer.Exit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -83,8 +84,9 @@ def store_path(store: Path | None, out: Path) -> Path:
 
 
 def print_json(content: Any) -> None:
-    """Print ``content`` as JSON."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print ``content`` as JSON, in ASCII where standard output is not UTF-8."""
+    plain = str(getattr(sys.stdout, "encoding", "")).lower() not in ("utf-8", "utf8")
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=plain, allow_nan=False))
 
 
 def print_table(console: Console, table: Table, whole: tuple[int, ...], room: int = 20) -> None:
