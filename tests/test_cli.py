@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
+import io
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
 import counterplay
 from counterplay import claims, cli
@@ -112,6 +120,7 @@ def test_check_turns_a_failed_verdict_into_an_exit_code(monkeypatch: pytest.Monk
         (["run", "sample", "--jobs", "0"], "jobs"),
         (["run", "sample", "--seed", "-1"], "seed"),
         (["run", "sample", "--seed", "x"], "valid int"),
+        (["report", "sample", "--seed", "-1"], "-1 is not in the range x>=0"),
         (["run", "sample", "--scale", "huge"], "'huge' is not one of 'quick', 'full'"),
         (["run", "sample", "--address", "x"], "--backend ray"),
         (["run", "sample", "--wrong"], "No such option"),
@@ -124,6 +133,12 @@ def test_mistakes_end_with_one_sentence_and_code_2(
 ):
     assert cli.run(arguments) == 2
     assert message in one_sentence(capsys)
+
+
+def test_a_mistyped_subcommand_suggests_the_nearest_once(capsys: pytest.CaptureFixture[str]):
+    for words in (["campaign", "nxt"], ["studio", "study", "lst"]):
+        assert cli.run(words) == 2
+        assert one_sentence(capsys).count("Did you mean") == 1
 
 
 def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
@@ -463,3 +478,77 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
         assert cli.run([*command, "sample/walk", *store, "--out", folder]) == 2
         assert f"{folder} cannot be written to (" in one_sentence(capsys)
     assert (place / "kept.sqlite").read_bytes() == before
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = "\n".join(f"{i},{i % 2}" for i in range(120))
+    (place / "loans.csv").write_text(f"debt,class\n{rows}\n")
+    (place / "taken").write_text("a file, no folder")
+    (place / "folder").mkdir()
+    for target, why in (("taken/audit.toml", "taken cannot be used: File exists"),
+                        ("folder", "folder cannot be used: Is a directory")):  # fmt: skip
+        assert cli.run(["audit", "init", "loans.csv", "--force", "-o", target]) == 2
+        assert why in one_sentence(capsys)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_names_that_the_encoding_lacks_are_no_defect(place: Path, encoding: str):
+    rows = "\n".join(f"{x},{i}" for i in range(20) for x in ("K\u00f6ln", "\u2264 5"))
+    (place / "log.csv").write_text(f"arm,money\n{rows}\n", encoding="utf-8")
+    options = ["--offer", "arm", "--outcome", "money", "--terms", "arms"]
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = command_line("offer", "log.csv", *options, stdout=subprocess.PIPE, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    command = [sys.executable, "-m", "counterplay", "offer", "log.csv", *options, "--json"]
+    raw = subprocess.run(command, capture_output=True, check=True, env=env).stdout
+    found = json.loads(raw.decode("utf-8"))
+    assert {row["offer"] for row in found["response"]} == {"K\u00f6ln", "\u2264 5"}
+
+
+def help_of_every_command() -> Iterator[tuple[list[str], list[str]]]:
+    """Yield words and the lines of their help, in a terminal of 80 columns."""
+    waiting = [[name] for name in cli.COMMANDS]
+    while waiting:
+        words = waiting.pop()
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            assert cli.run([*words, "--help"]) == 0
+        yield words, [line.strip() for line in output.getvalue().splitlines()]
+        command = get_command(importlib.import_module(cli.COMMANDS[words[0]][0]).app)
+        for word in words[1:]:
+            command = command.commands[word]
+        waiting += [[*words, n] for n in getattr(command, "commands", {}) if n != "MODEL DATA"]
+
+
+def test_every_example_can_be_pasted(monkeypatch: pytest.MonkeyPatch):
+    """No line of an example is broken, and the command line takes it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    pytest.importorskip("fastapi")
+    taken: list[list[str]] = []
+
+    def read_only(self: TyperCommand, context: Any) -> None:
+        taken.append(list(context.params))
+
+    count = 0
+    for words, lines in list(help_of_every_command()):
+        start = next((i for i, x in enumerate(lines) if x in ("Example:", "Examples:")), None)
+        assert start is not None, f"counterplay {' '.join(words)} shows no example"
+        guide = next(i for i, line in enumerate(lines) if line.startswith("Guide: "))
+        text = "\n".join(lines[start + 1 : guide]).replace(" \\\n", " ")
+        for line in text.splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "counterplay", line
+            with monkeypatch.context() as patch:
+                patch.setattr(TyperCommand, "invoke", read_only)
+                patch.setattr("counterplay.commands.studio.settings_of", stop)
+                assert cli.run(arguments) == 0, line
+            count += 1
+    assert len(taken) > 40
+    assert count >= len(taken)
+
+
+def stop(*given: object, **more: object) -> None:
+    raise typer.Exit

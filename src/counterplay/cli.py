@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import io
 import os
 import re
 import sys
@@ -86,6 +87,7 @@ _PANELS = {
     "Questions to people": ("campaign", "elicit", "studio", "serve", "verify"),
     "Theory and experiments": ("list", "run", "report", "claims", "data"),
 }
+_WIDTH = 78
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # What Typer raises for a mistake on the command line: a class of Click, from Typer 0.26 on of
@@ -141,14 +143,27 @@ def _complete_help(command: Any, address: str) -> None:
     Typer keeps the line breaks between paragraphs only. Older versions of Typer note the help of an
     argument before a newer click clears it, so it is read from the annotation again.
     """
-    epilog = (command.epilog or "").rstrip(".")
-    lines = re.sub(r"(?:(?<=Example:) |(?<=Examples:) |; )(?=counterplay )", "\n\n", epilog)
-    command.epilog = f"{lines}\n\nGuide: {address}".lstrip()
+    told, _, example = (command.help or "").partition("Example: ")
+    command.help = told.rstrip()
+    epilog = " ".join((command.epilog or f"Example: {example}" * bool(example)).split())
+    heading, *examples = re.split(r"(?:(?<=Example:)|(?<=Examples:)|;) (?=counterplay )", epilog)
+    lines = [heading, *(line for text in examples for line in _lines_to_paste(text.rstrip(".")))]
+    command.epilog = "\n\n".join([*filter(None, lines), f"Guide: {address}"])
     for param in getattr(command, "params", []):
         if not getattr(param, "help", None):
             param.help = _annotated_help(command.callback, param.name)
     for part in getattr(command, "commands", {}).values():
         _complete_help(part, address)
+
+
+def _lines_to_paste(example: str) -> list[str]:
+    """Lines that Rich does not break in a terminal of 80 columns; a shell takes them as one."""
+    lines = [""]
+    for word in example.split():
+        if len(lines[-1]) + len(word) > _WIDTH - 3:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
 def _annotated_help(function: Any, name: str) -> str | None:
@@ -201,6 +216,8 @@ def _root(
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the encoding lacks is no defect
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -239,10 +256,13 @@ def _run(arguments: list[str]) -> int:
             typer.echo(trace, err=True)
         return _say(str(error), int(getattr(error, "exit_code", 2)))
     except _UsageMistake as error:
-        return _say(error.format_message(), 2)  # type: ignore[attr-defined]
+        told = error.format_message()  # type: ignore[attr-defined]
+        return _say(re.sub(r"( Did you mean [^?]*\?)\1", r"\1", told), 2)  # Typer's and Click's
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
-            raise
+            if error.filename is None:
+                raise
+            return _say(f"{str(error.filename)[:150]} cannot be used: {error.strerror}", 2)
         _discard_output()
         return _say(f"the output cannot be written: {error.strerror}", 74)
     return code if isinstance(code, int) else 0

@@ -250,6 +250,17 @@ def test_other_answers_than_the_table_has_are_mapped() -> None:
     assert (mapped.accepts(FRAME) == (model.predict(FRAME) == "good")).all()
 
 
+@pytest.mark.parametrize("keys", [("True", "False"), ("true", "false"), ("1", "0")])
+def test_flags_are_mapped_by_the_names_that_the_message_asks_for(keys: tuple[str, str]) -> None:
+    model = LogisticRegression().fit(FRAME, np.where(Y == 1, "good", "bad"))
+    loaded = as_audit_model(load_model(model), FRAME)
+    outcome = read_outcome(TABLE.assign(good=Y == 1), CONFIG)
+    with pytest.raises(InvalidInputError, match=r"classes = \{False = ..., True = ...\}"):
+        loaded.for_outcome(outcome, {})
+    mapped = loaded.for_outcome(outcome, dict(zip(keys, ("good", "bad"))))
+    assert (mapped.accepts(FRAME) == (model.predict(FRAME) == "good")).all()
+
+
 @pytest.fixture(scope="module")
 def onnx_model() -> tuple[Any, bytes, pd.DataFrame]:
     pytest.importorskip("onnxruntime")

@@ -43,6 +43,25 @@ def begin(folder: Path) -> Path:
     return log
 
 
+def test_names_of_items_and_parties_are_as_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{i:03d};0{i % 2};{rng.normal():.3f};m\u00fc\u00df" for i in range(60)]
+    (tmp_path / "pool.csv").write_bytes("\n".join(["case;site;size;town", *rows]).encode("cp1252"))
+    log, labels = tmp_path / "c.jsonl", tmp_path / "labels.csv"
+    assert run(["campaign", "init", str(tmp_path / "pool.csv"), "--owner", "site", "--id", "case",
+                "--classes", "yes,no", "--seed", "1", "-o", str(log)]) == 0  # fmt: skip
+    assert "pool.csv: columns are separated by semicolons\n" in capsys.readouterr().err
+    assert run(["campaign", "next", str(log), "-n", "3"]) == 0
+    for line in capsys.readouterr().out.splitlines()[1:]:
+        _, party, case, *_ = line.split(",")
+        assert (len(case), party) == (3, f"0{int(case) % 2}")
+    assert run(["campaign", "export", str(log), "-o", str(labels)]) == 0
+    found = pd.read_csv(labels, dtype=str)
+    assert found["case"].tolist() == [f"{i:03d}" for i in range(60)]
+
+
 @pytest.mark.claim("24.25")
 def test_round_trip_through_label_studio(
     pool: tuple[Path, dict[str, str]], capsys: pytest.CaptureFixture[str]

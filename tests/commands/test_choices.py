@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
+from counterplay.cli import run
 from counterplay.commands.choices import app
 
 KEYS = ["--person", "who", "--task", "task", "--alternative", "item", "--chosen", "taken"]
@@ -33,3 +35,31 @@ def test_population_and_score_are_printed(tmp_path: Path) -> None:
     assert "log loss" in told.output
     found = json.loads(CliRunner().invoke(app, [str(path), *KEYS, "--json"]).stdout)
     assert found["population"]["rows"][0]["mean"] < 0
+
+
+def test_json_is_alone_on_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_panel(tmp_path / "panel.csv")
+    path.write_text(path.read_text().replace(",", ";"))
+    assert run(["choices", str(path), *KEYS, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["population"]
+    assert "panel.csv: columns are separated by semicolons\n" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--seed", "-1"], "-1 is not in the range x>=0"),
+        (["--reveal", "-1"], "-1 is not in the range x>=0"),
+        (["--attribute", "prise"], "did you mean 'price'?"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    options: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["choices", str(write_panel(tmp_path / "panel.csv")), *KEYS, *options]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert told in captured.err

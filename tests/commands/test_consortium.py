@@ -92,6 +92,41 @@ def test_labels_coded_in_two_ways_are_no_consortium(
     assert "'sick', 'well' against 0, 1" in told
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--target", "acuracy=0.8"], "target must be 'within=0.01', 'accuracy=0.85'"),
+        (["--target", "accuracy=85"], "accuracy must be between 0 and 1, got 'accuracy=85'"),
+        (["--cap", "north=999"], "cap of north is 999, but it owns 150 rows"),
+        (["--cost", "nroth=2"], "did you mean 'north'?"),
+        (["--cost", "north=0"], "the cost of north must be positive"),
+        (["--flower", "kept"], "kept is not empty; use --force"),
+        (["--flower", "taken"], "taken is not empty"),
+        (["--out", "kept"], "kept is a folder; name a file in it"),
+        (["--out", "taken/plan.html"], "taken/plan.html cannot be written: "),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_fitted(
+    options: list[str], told: str, tables: list[str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    Path("kept").mkdir()
+    Path("kept/notes.txt").write_text("mine")
+    Path("taken").write_text("a file, no folder")
+    monkeypatch.setattr(
+        "counterplay.contribution.sites.measuring.Measurement._fit",
+        lambda *job: pytest.fail("a model was fitted"),
+    )
+    before = sorted(Path.cwd().rglob("*"))
+    assert run(*tables, "--label", "y", *options) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert told in captured.err
+    assert captured.err.splitlines()[-1].startswith("counterplay: ")
+    assert "Traceback" not in captured.err
+    assert sorted(Path.cwd().rglob("*")) == before
+
+
 def test_sites_that_one_model_does_not_suit_end_without_a_promise(
     tables: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

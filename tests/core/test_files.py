@@ -41,6 +41,14 @@ def test_failure_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.Monke
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_atomic(tmp_path / "folder", "x")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "folder"), None)
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
 def test_file_and_folder_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     real = os.fsync

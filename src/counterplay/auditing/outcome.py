@@ -87,8 +87,17 @@ def distinct(values: Sequence[Any] | NDArray[Any]) -> tuple[Any, ...]:
 
 
 def same_value(one: Any, two: Any) -> bool:
-    """Whether two labels say the same, in whatever type they are stored."""
+    """Whether two labels say the same, in whatever type they are stored.
+
+    Examples
+    --------
+    >>> same_value("1", 1.0), same_value("true", True), same_value("false", True)
+    (True, True, False)
+    """
     if isinstance(one, str) != isinstance(two, str):
+        text, other = (one, two) if isinstance(one, str) else (two, one)
+        if isinstance(other, bool) and text.strip().lower() == str(other).lower():
+            return True  # keys of a TOML table are texts
         one, two = (_number(v) if isinstance(v, str) else v for v in (one, two))
         return one is not None and two is not None and bool(one == two)
     return bool(one.strip() == two.strip()) if isinstance(one, str) else bool(one == two)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, check_files, print_json
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.errors import InvalidInputError, UnknownNameError
 
@@ -112,6 +112,7 @@ def run(
 
     names = None if sections is None else [s.strip() for s in sections.split(",") if s.strip()]
     check_sections(names)
+    check_files(out / "audit.html", junit, markdown)
     settings = with_run(
         Config.of(config), seed=seed, time=None if time is None else read_seconds(time)
     )
@@ -243,6 +244,7 @@ def demo(
     """Audit a small model on data that come with scikit-learn; no file is needed."""
     from counterplay.auditing.demo import demo_audit
 
+    check_files(out)
     with _progress() as told:
         found = demo_audit(told)
     found.to_html(out)

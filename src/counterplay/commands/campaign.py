@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, print_json, say_notes
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -59,17 +59,16 @@ def init(
     """
     from counterplay.labeling import Campaign
     from counterplay.labeling.campaign_log import Source
-    from counterplay.tables import read_table
 
     if out.exists():
         raise InvalidInputError(f"{out.name} is there already; choose another name with -o")
-    frame = read_table(pool).frame
     columns = tuple(c.strip() for c in features.split(",")) if features else ()
     try:
         name = str(pool.resolve().relative_to(out.resolve().parent))
     except ValueError:
         name = str(pool.resolve())
     source = Source(file=name, owner=owner, id=id_column, features=columns, text=text)
+    frame = _pool(pool, source, told=True)
     campaign = Campaign(
         _items(frame, source), owners=frame[owner], classes=[c.strip() for c in classes.split(",")],
         max_error=max_error, confidence=confidence, scope=scope, noise=noise,
@@ -248,6 +247,16 @@ def audit(
         typer.echo("check these rows next: " + ", ".join(map(str, rows)))
 
 
+def _pool(file: Path, source: Any, *, told: bool = False) -> pd.DataFrame:
+    """The pool as it stands in its file: names and texts are no numbers, 007 is not 7."""
+    from counterplay.tables import read_table
+
+    table = read_table(file, texts=[n for n in (source.owner, source.id, source.text) if n])
+    if told:
+        say_notes(file, table.notes)
+    return table.frame
+
+
 def _items(frame: pd.DataFrame, source: Any) -> Any:
     """What is learned from: the texts of a column, or columns."""
     named = [source.owner, source.id, source.text, *source.features]
@@ -265,13 +274,12 @@ def _load(log: Path) -> tuple[Campaign, pd.DataFrame, str | None]:
     from counterplay.core.files import read_limited
     from counterplay.labeling import Campaign
     from counterplay.labeling.campaign_log import LARGEST, read_start
-    from counterplay.tables import read_table
 
     source = read_start(read_limited(log, what="the log", limit=LARGEST)).source
     if source is None:
         raise InvalidInputError(
             f"{log.name} was begun in Python and does not name its pool; use Campaign.from_log"
         )
-    frame = read_table(log.parent / source.file).frame
+    frame = _pool(log.parent / source.file, source)
     campaign = Campaign.from_log(log, _items(frame, source))
     return campaign, frame, source.id

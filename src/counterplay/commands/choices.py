@@ -5,13 +5,13 @@ Source: docs/theory/26-people.md, "Recorded choices".
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from counterplay.commands.options import Json, print_json, say_notes
 from counterplay.elicitation.choice_panel import ChoicePanel
 from counterplay.tables import read_table
 
@@ -33,16 +33,18 @@ def choices(
         typer.Option(help="Column that describes alternatives; all other numbers by default."),
     ] = None,
     reveal: Annotated[
-        int, typer.Option(help="Choices of a person that are known before predicting.")
+        int, typer.Option(min=0, help="Choices of a person that are known before predicting.")
     ] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Learn how tastes are distributed, and how well new people's choices are predicted.
 
     The population is fitted to seven tenths of the people; the choices of the others are predicted.
     """
-    frame = read_table(panel).frame
+    table = read_table(panel)
+    say_notes(panel, table.notes)
+    frame = table.frame
     keys = {person, task, alternative, chosen}
     columns = attribute or [c for c in frame.select_dtypes("number").columns if c not in keys]
     read = ChoicePanel(
@@ -55,7 +57,7 @@ def choices(
         score = population.score(read.subset(~teaches[read.who]), reveal=reveal, random_state=seed)
     if as_json:
         found = {"population": population.to_dict(), "score": score and score.to_dict()}
-        typer.echo(json.dumps(found, allow_nan=False))
+        print_json(found)
         return
     typer.echo(read.describe())
     typer.echo(population.summary())

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterplay.commands.consortium_private import VERBS, Given, matching
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, check_files, print_json
 from counterplay.core.files import write_atomic
 from counterplay.errors import InvalidInputError
 from counterplay.tables import read_table
@@ -91,7 +91,12 @@ def consortium(
 ) -> None:
     """Plan how many rows each site brings, so that the promise to every site is kept."""
     from counterplay.contribution import SitePoints, plan_consortium
+    from counterplay.contribution.sites.flower_project import check_empty
 
+    check_files(out)
+    if flower is not None:
+        check_empty(flower, force)
+        check_files(flower / "app" / "plan.json")
     given = list(tables or [])
     measure: dict[str, Any] = {"model": model, "metric": metric, "budget": budget,
                                "progress": not as_json}  # fmt: skip

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from counterplay.commands.options import check_files
 from counterplay.commands.questionnaire import Questionnaire
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
@@ -46,6 +47,7 @@ _TARGET, _EXACT_TARGET = 0.05, 0.01
 
 @app.command(
     epilog="Examples: counterplay elicit cars.csv --benefit comfort --cost price; "
+    "counterplay elicit cars.csv --benefit comfort --cost price --errors 0.1 --show 3; "
     "counterplay elicit cars.csv --json"
 )
 def elicit(
@@ -95,13 +97,11 @@ def elicit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Find the item you want by comparing a few at a time; stop and resume whenever you like.
-
-    Example: counterplay elicit cars.csv --benefit comfort --cost price --errors 0.1 --show 3
-    """
+    """Find the item you want by comparing a few at a time; stop and resume whenever you like."""
     from rich.console import Console
 
     console = Console(stderr=as_json, highlight=False)
+    check_files(session, export)
     path = session or catalogue.with_name(catalogue.name + ".elicit.json")
     table = read_table(catalogue)
     for note in table.notes:

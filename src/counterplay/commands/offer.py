@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from counterplay.commands.options import Json, print_json
+from counterplay.commands.options import Json, check_files, print_json
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import LIMIT, Count, Digest, Record, read_record, write_record
 from counterplay.core.report import plain
@@ -83,6 +83,7 @@ def offer(
 
     if state is not None and rounds is None:
         raise InvalidInputError("--state keeps a plan: say how many rounds with --next")
+    check_files(page, state)
     table = read_table(log)
     settings: dict[str, Any] = {
         "offer": offer, "outcome": outcome, "terms": terms, "agent": agent, "time": time,

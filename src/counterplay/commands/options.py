@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Seed = Annotated[int, typer.Option(help="Base seed of all random numbers.")]
+Seed = Annotated[int, typer.Option(min=0, help="Base seed of all random numbers.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; default: all.")]
 UseBackend = Annotated[
     Literal["joblib", "ray"], typer.Option("--backend", help="Where cells are executed.")
@@ -56,14 +59,34 @@ def check_writable(out: Path) -> None:
         ) from None
 
 
+def check_files(*files: Path | None) -> None:
+    """Refuse, before any work, files that could not be written; nothing is made."""
+    for file in filter(None, files):
+        if file.is_dir():
+            raise InvalidInputError(f"{str(file)[:150]} is a folder; name a file in it")
+        folder = next(parent for parent in file.absolute().parents if parent.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "cannot be written to" if folder.is_dir() else "is a file"
+            raise InvalidInputError(
+                f"{str(file)[:150]} cannot be written: {str(folder)[:150]} {why}"
+            )
+
+
+def say_notes(file: Path, notes: Iterable[str]) -> None:
+    """Say on standard error what was found out about a file while reading it."""
+    for note in notes:
+        typer.echo(f"{file.name}: {note}", err=True)
+
+
 def store_path(store: Path | None, out: Path) -> Path:
     """Return the store to use: the named one, or the one in the output folder."""
     return store if store is not None else out / "studies.sqlite"
 
 
 def print_json(content: Any) -> None:
-    """Print ``content`` as JSON."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    """Print ``content`` as JSON, in ASCII where standard output is not UTF-8."""
+    plain = str(getattr(sys.stdout, "encoding", "")).lower() not in ("utf-8", "utf8")
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=plain, allow_nan=False))
 
 
 def print_table(console: Console, table: Table, whole: tuple[int, ...], room: int = 20) -> None:

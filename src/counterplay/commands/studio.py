@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from counterplay.commands import studio_operate, studio_study
-from counterplay.commands.studio_options import HERE, Data, Database, settings_of
+from counterplay.commands.studio_options import DATABASE, HERE, Data, Database, settings_of
 
 app = typer.Typer(add_completion=False)
 app.add_typer(studio_study.app, name="study")
@@ -31,7 +32,7 @@ for command in (
 
 @app.callback(
     invoke_without_command=True,
-    epilog="Examples: counterplay studio --data ./studio (or: counterplay serve --data ./studio); "
+    epilog="Examples: counterplay studio --data ./studio; counterplay serve --data ./studio; "
     "counterplay studio study new cars.toml",
 )
 def studio(
@@ -71,6 +72,7 @@ def studio(
     folder; every answer is on the disk before it is acknowledged.
     """
     if context.invoked_subcommand is not None:
+        _hand_on(context, data, database)
         return
     settings = settings_of(
         data,
@@ -103,3 +105,15 @@ def studio(
 
     with Workers(settings):
         serve(settings, ready_file, announce=announce)
+
+
+def _hand_on(context: typer.Context, data: Path, database: str | None) -> None:
+    """What stands before a command holds for it: studio --data DIR study list."""
+
+    def of(group: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"data": str(data)}
+        return found | {name: of(part) for name, part in getattr(group, "commands", {}).items()}
+
+    context.default_map = of(context.command)
+    if database is not None:
+        os.environ[DATABASE] = database

@@ -18,13 +18,17 @@ from counterplay.commands.studio_options import (
     OPERATOR,
     Data,
     Database,
+    existing,
     opened,
     settings_of,
 )
 from counterplay.errors import InvalidInputError, UnknownNameError
 
 admin = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="People who operate the studio."
+    add_completion=False,
+    no_args_is_help=True,
+    help="People who operate the studio.",
+    epilog="Example: counterplay studio admin list",
 )
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
 _PASSWORD = "COUNTERPLAY_PASSWORD"
@@ -40,7 +44,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Add an admin; asks for a password (or takes COUNTERPLAY_PASSWORD)."""
-    with opened(data, database) as store:
+    with opened(data, database, new=True) as store:
         from counterplay.studio.passwords import hash_password
 
         row = store.new_admin(
@@ -56,7 +60,7 @@ def create(
         typer.echo(f"{row.name} ({row.role}) can log in.")
 
 
-@admin.command("reset")
+@admin.command("reset", epilog="Example: counterplay studio admin reset anna")
 def reset(
     name: Annotated[str, typer.Argument(help="Whose password to set.")],
     data: Data = HERE,
@@ -78,7 +82,7 @@ def reset(
         typer.echo(f"{name} has a new password.")
 
 
-@admin.command("list")
+@admin.command("list", epilog="Example: counterplay studio admin list")
 def show_admins(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
     """List the admins."""
     with opened(data, database) as store:
@@ -164,11 +168,9 @@ def check(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
     Example: counterplay studio check --data /var/lib/counterplay
     """
-    settings = settings_of(data, database)
+    settings = existing(data, database)
     from counterplay.studio.checks import all_ok, check_studio
 
-    if settings.sqlite_file is not None and not settings.sqlite_file.exists():
-        raise InvalidInputError(f"there is no studio in {settings.data}")
     found = check_studio(settings)
     if as_json:
         print_json([{"name": f.name, "ok": f.ok, "detail": f.detail} for f in found])
@@ -184,7 +186,7 @@ def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
     Writers wait while tables are rewritten. Example: counterplay studio scrub --data ./studio
     """
-    settings = settings_of(data, database)
+    settings = existing(data, database)
     from counterplay.studio.scrubbing import scrub as overwrite
 
     done = overwrite(settings)
@@ -195,8 +197,11 @@ def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
 
 def migrate(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Bring the database to the schema of this program; the server does it at its start, too."""
-    with opened(data, database):
+    """Bring the database to the schema of this program; the server does it at its start, too.
+
+    Example: counterplay studio migrate --data /var/lib/counterplay
+    """
+    with opened(data, database, new=True):
         from counterplay.studio.store.migrations import HEAD
     if as_json:
         print_json({"revision": HEAD})
@@ -211,7 +216,10 @@ def jobs(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """List the jobs, newest first; --retry ID lets a failed one begin again."""
+    """List the jobs, newest first; --retry ID lets a failed one begin again.
+
+    Example: counterplay studio jobs --retry 17
+    """
     with opened(data, database) as store:
         if retry is not None:
             store.retry(retry)

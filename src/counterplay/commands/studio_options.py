@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterplay.errors import MissingDependencyError
+from counterplay.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from counterplay.studio.settings import Settings
     from counterplay.studio.store import Store
 
+DATABASE = "COUNTERPLAY_DATABASE"
 Data = Annotated[Path, typer.Option("--data", help="Folder of the studio's data.")]
 Database = Annotated[
     str | None,
     typer.Option(
         "--database",
-        envvar="COUNTERPLAY_DATABASE",
+        envvar=DATABASE,
         help="URL of a PostgreSQL database; a SQLite file in the folder by default.",
     ),
 ]
@@ -60,10 +61,18 @@ def settings_of(data: Path, database: str | None, **more: Any) -> Settings:
     return Settings(data=data, database=database, **more)
 
 
-@contextmanager
-def opened(data: Path, database: str | None) -> Iterator[Store]:
-    """Open the store of a command, beside a server if one runs."""
+def existing(data: Path, database: str | None) -> Settings:
+    """Return the settings of a command that makes no studio: a mistyped folder is no empty one."""
     settings = settings_of(data, database)
+    if settings.sqlite_file is not None and not settings.sqlite_file.exists():
+        raise InvalidInputError(f"there is no studio in {settings.data}")
+    return settings
+
+
+@contextmanager
+def opened(data: Path, database: str | None, *, new: bool = False) -> Iterator[Store]:
+    """Open the store of a command, beside a server if one runs; make a ``new`` one if need be."""
+    settings = (settings_of if new else existing)(data, database)
     from counterplay.studio.store import Store
 
     with Store.open(settings) as store:

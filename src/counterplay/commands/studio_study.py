@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from counterplay.studio.store import Store
     from counterplay.studio.store.base import PartyRow, StudyRow
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make and run studies.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Make and run studies.",
+    epilog="Example: counterplay studio study list",
+)
 Study = Annotated[str, typer.Argument(metavar="STUDY", help="Id of the study.")]
 _LARGEST_TOML = 2**20
 
@@ -38,7 +43,7 @@ def new(
     kind, name = raw.get("kind"), raw.setdefault("name", file.stem)
     if not isinstance(kind, str) or not isinstance(name, str):
         raise InvalidInputError(f'{file} must say what it is: kind = "elicitation", name = "..."')
-    with opened(data, database) as store:
+    with opened(data, database, new=True) as store:
         from counterplay.studio.kinds import kind_of
 
         config = kind_of(kind).read_config(raw, file.parent)
@@ -47,7 +52,7 @@ def new(
     _show(study, as_json)
 
 
-@app.command("list")
+@app.command("list", epilog="Example: counterplay studio study list --data ./studio")
 def show(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
     """List the studies, newest first."""
     with opened(data, database) as store:
@@ -59,7 +64,7 @@ def show(data: Data = HERE, database: Database = None, as_json: Json = False) ->
         typer.echo(f"{study.public_id}  {study.kind:<12} {study.state:<7} {study.name}")
 
 
-@app.command("open")
+@app.command("open", epilog="Example: counterplay studio study open 6d3f0c2b9a41e857")
 def open_(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
@@ -67,7 +72,7 @@ def open_(
     _change(study, "open", data, database, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: counterplay studio study pause 6d3f0c2b9a41e857")
 def pause(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
@@ -75,7 +80,7 @@ def pause(
     _change(study, "paused", data, database, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: counterplay studio study close 6d3f0c2b9a41e857")
 def close(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
@@ -83,7 +88,9 @@ def close(
     _change(study, "closed", data, database, as_json)
 
 
-@app.command("export", epilog="Example: counterplay studio study export 6d3f... -o export.jsonl")
+@app.command(
+    "export", epilog="Example: counterplay studio study export 6d3f0c2b9a41e857 -o export.jsonl"
+)
 def export(
     study: Study,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
@@ -116,7 +123,7 @@ def import_(
 ) -> None:
     """Store the study of an export, if every hash and every result of it holds."""
     content = read_limited(file, what="the export", limit=LARGEST)
-    with opened(data, database) as store:
+    with opened(data, database, new=True) as store:
         from counterplay.studio.exports import import_study
 
         study = import_study(store, content, actor=OPERATOR)

@@ -28,6 +28,18 @@ def write_atomic(
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        _write_beside(target, data)
+    except OSError as error:
+        if error.filename is not None:  # that of the file beside the one that was asked for
+            error.filename, error.filename2 = str(target), None
+        raise
+    if flush:
+        flush_folder(target.parent)
+    return target
+
+
+def _write_beside(target: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -42,9 +54,6 @@ def write_atomic(
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    if flush:
-        flush_folder(target.parent)
-    return target
 
 
 def flush_folder(folder: Path) -> None:

@@ -318,7 +318,7 @@ class SiteCurves(Report):
         """Return the capped linear game at the estimates, in effective rows."""
         from counterplay.contribution.sites.targets import read_targets
 
-        goals = read_targets(target, self.points)
+        goals = read_targets(target, self.points.names, self.points.metric)
         errors = goals.errors(self)
         need = self.needs(errors)
         if np.isinf(need).any():

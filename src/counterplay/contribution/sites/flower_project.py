@@ -225,8 +225,7 @@ def write_measuring_app(
 def _write(folder: str | os.PathLike[str], content: dict[str, Any], force: bool) -> list[str]:
     """Write the constant files and ``plan.json``; refuse a folder that is not empty."""
     root = Path(folder)
-    if root.exists() and (not root.is_dir() or any(root.iterdir())) and not force:
-        raise InvalidInputError(f"{root.name[:60]} is not empty; use --force to write over it")
+    check_empty(root, force)
     template = files("counterplay.contribution.sites") / "flower_template"
     (root / "app").mkdir(parents=True, exist_ok=True)
     for file in FILES:
@@ -235,6 +234,12 @@ def _write(folder: str | os.PathLike[str], content: dict[str, Any], force: bool)
     write_atomic(root / "app" / "plan.json", text + "\n")
     read_plan(root / "app" / "plan.json")
     return [str(root / file) for file in (*FILES, "app/plan.json")]
+
+
+def check_empty(folder: Path, force: bool) -> None:
+    """Refuse to write over what is there, unless that is wanted."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not force:
+        raise InvalidInputError(f"{folder.name[:60]} is not empty; use --force to write over it")
 
 
 def _content(plan: ConsortiumPlan, learner: Learner, name: str) -> dict[str, Any]:

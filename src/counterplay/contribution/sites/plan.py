@@ -22,11 +22,17 @@ from counterplay.contribution.sites.ray import Share, common_share, share_from_c
 from counterplay.contribution.sites.reading import Sites, read_sites
 from counterplay.contribution.sites.result import ConsortiumPlan, SitePlan
 from counterplay.contribution.sites.robust import Promises, robust_cheapest, solve_all, whole_rows
-from counterplay.contribution.sites.scoring import to_score
+from counterplay.contribution.sites.scoring import METRICS, to_score
 from counterplay.contribution.sites.targets import Targets, read_targets
 from counterplay.core.arguments import checked
 from counterplay.core.seeds import RandomState, generator
-from counterplay.core.validation import BoolArray, FloatArray, check_int, check_open_fraction
+from counterplay.core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_int,
+    check_open_fraction,
+)
 from counterplay.errors import InvalidInputError, UnknownNameError
 from counterplay.tables.cells import shown
 
@@ -112,10 +118,14 @@ def plan_consortium(
             )
         points, run = sites_or_points, None
     else:
-        points, run = _measured(sites_or_points, random_state, measure)
-    goals = read_targets(target, points)
+        given = _given_sites(sites_or_points, measure)
+        metric = measure.get("metric", "accuracy")
+        if metric in METRICS:  # a mistake is told before the long computation
+            _asked(target, caps, costs, given.names, given.sizes, metric)
+        points, run = _measured(given, random_state, measure)
+    goals, cap, cost = _asked(target, caps, costs, points.names, points.owned, points.metric)
     level = alpha / max(len(points.scored), 1) if joint else alpha
-    request = Request(goals, level, alpha, _caps(caps, points), _costs(costs, points), seed, joint)
+    request = Request(goals, level, alpha, cap, cost, seed, joint)
     if run is not None and verify and not points.ray.all():
         points = _verified(points, run, request, verify)
     plan = planned(points, request)
@@ -162,18 +172,32 @@ def planned(points: SitePoints, request: Request) -> ConsortiumPlan:
     )
 
 
-def _measured(
-    sites: Any, random_state: RandomState, measure: dict[str, Any]
-) -> tuple[SitePoints, Measurement]:
-    settings = dict(measure)
+def _given_sites(sites: Any, settings: dict[str, Any]) -> Sites:
     unknown = set(settings) - set(inspect.signature(measure_sites).parameters) | (
         set(settings) & {"sites", "random_state"}
     )
     if unknown:
         raise InvalidInputError(f"there is no argument {shown(sorted(unknown)[0], 60)}")
-    given = sites if isinstance(sites, Sites) else read_sites(
+    return sites if isinstance(sites, Sites) else read_sites(
         sites, settings.get("label"), contribute_only=settings.get("contribute_only", ())
     )  # fmt: skip
+
+
+def _asked(
+    target: Any,
+    caps: Mapping[str, float] | None,
+    costs: Mapping[str, float] | None,
+    names: Sequence[str],
+    owned: IntArray,
+    metric: str,
+) -> tuple[Targets, FloatArray, FloatArray]:
+    """The targets, caps and costs that are asked for, read and checked."""
+    return read_targets(target, names, metric), _caps(caps, names, owned), _costs(costs, names)
+
+
+def _measured(
+    given: Sites, random_state: RandomState, settings: dict[str, Any]
+) -> tuple[SitePoints, Measurement]:
     seed = int(generator(random_state).integers(2**62)) if not isinstance(
         random_state, int) else random_state  # fmt: skip
     points = measure_sites(given, random_state=seed, **settings)
@@ -326,34 +350,32 @@ def _scale(points: SitePoints, promises: Promises | None) -> FloatArray:
     return np.array([site_errors(points, i, points.ray).scale for i in points.scored])
 
 
-def _caps(caps: Mapping[str, float] | None, points: SitePoints) -> FloatArray:
-    cap = points.owned.astype(np.float64)
-    for name, value in _by_site(caps, points, "caps"):
-        i = points.index(name)
-        if value > points.owned[i]:
-            raise InvalidInputError(
-                f"cap of {name[:60]} is {value:g}, but it owns {points.owned[i]} rows"
-            )
+def _caps(caps: Mapping[str, float] | None, names: Sequence[str], owned: IntArray) -> FloatArray:
+    cap = owned.astype(np.float64)
+    for name, value in _by_site(caps, names, "caps"):
+        i = names.index(name)
+        if value > owned[i]:
+            raise InvalidInputError(f"cap of {name[:60]} is {value:g}, but it owns {owned[i]} rows")
         cap[i] = np.floor(value)
     return cap
 
 
-def _costs(costs: Mapping[str, float] | None, points: SitePoints) -> FloatArray:
-    cost = np.ones(points.k)
-    for name, value in _by_site(costs, points, "costs"):
+def _costs(costs: Mapping[str, float] | None, names: Sequence[str]) -> FloatArray:
+    cost = np.ones(len(names))
+    for name, value in _by_site(costs, names, "costs"):
         if value <= 0:
             raise InvalidInputError(f"the cost of {name[:60]} must be positive, got {value:g}")
-        cost[points.index(name)] = value
+        cost[names.index(name)] = value
     return cost
 
 
 def _by_site(
-    values: Mapping[str, float] | None, points: SitePoints, what: str
+    values: Mapping[str, float] | None, names: Sequence[str], what: str
 ) -> Sequence[tuple[str, float]]:
     pairs = []
     for name, value in (values or {}).items():
-        if name not in points.names:
-            raise UnknownNameError.among("site", str(name), points.names)
+        if name not in names:
+            raise UnknownNameError.among("site", str(name), names)
         try:
             number = float(value)
         except (TypeError, ValueError):

@@ -325,9 +325,11 @@ class ConsortiumPlan(Report):
 
         points, request = self.points, self.request
         if caps is not None:
-            request = replace(request, cap=np.minimum(request.cap, _caps(caps, points)))
+            cap = _caps(caps, points.names, points.owned)
+            request = replace(request, cap=np.minimum(request.cap, cap))
         if target is not None:
-            request = replace(request, targets=read_targets(target, points))
+            goals = read_targets(target, points.names, points.metric)
+            request = replace(request, targets=goals)
         if without is not None:
             i = points.index(without)
             kept = points.site != i

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterplay.contribution.sites.points import SitePoints
 from counterplay.contribution.sites.scoring import to_error
 from counterplay.core.validation import FloatArray, shorten
 from counterplay.errors import InvalidInputError, UnknownNameError
@@ -48,45 +47,45 @@ class Targets:
         return f"{self.text.split('=')[0] if '=' in self.text else 'score'}={self.least[i]:g}"
 
 
-def read_targets(target: Any, points: SitePoints) -> Targets:
+def read_targets(target: Any, names: Sequence[str], metric: str) -> Targets:
     """Read ``"within=0.01"``, ``"accuracy=0.85"`` or a dictionary from sites to either."""
-    within, least = np.full(points.k, np.nan), np.full(points.k, np.nan)
+    within, least = np.full(len(names), np.nan), np.full(len(names), np.nan)
     if isinstance(target, str):
-        given = dict.fromkeys(points.names, target)
+        given = dict.fromkeys(names, target)
         text = target
     elif isinstance(target, Mapping):
         for name in target:
-            if name not in points.names:
-                raise UnknownNameError.among("site", str(name), points.names)
-        given = {name: target.get(name, f"within={WITHIN}") for name in points.names}
+            if name not in names:
+                raise UnknownNameError.among("site", str(name), names)
+        given = {name: target.get(name, f"within={WITHIN}") for name in names}
         text = "of their own"
     else:
-        raise InvalidInputError(f"target must be {_forms(points)}, got {shorten(target, 60)}")
-    for i, name in enumerate(points.names):
-        kind, value = _parse(given[name], points)
+        raise InvalidInputError(f"target must be {_forms(metric)}, got {shorten(target, 60)}")
+    for i, name in enumerate(names):
+        kind, value = _parse(given[name], metric)
         (within if kind == "within" else least)[i] = value
     return Targets(within, least, text)
 
 
-def _parse(text: Any, points: SitePoints) -> tuple[str, float]:
+def _parse(text: Any, metric: str) -> tuple[str, float]:
     kind, _, number = str(text).partition("=")
     kind = kind.strip()
     try:
         value = float(number)
     except ValueError:
         value = np.nan
-    if kind not in ("within", points.metric) or not np.isfinite(value):
-        raise InvalidInputError(f"target must be {_forms(points)}, got {shown(text, 60)}")
+    if kind not in ("within", metric) or not np.isfinite(value):
+        raise InvalidInputError(f"target must be {_forms(metric)}, got {shown(text, 60)}")
     if kind == "within" and not 0.0 <= value <= 1e3:
         raise InvalidInputError(
             f"within must not be negative, got {shown(text, 60)}; it is how far below pooling "
             "everything a site may end"
         )
-    if kind != "within" and points.metric != "neg_log_loss" and not 0.0 < value < 1.0:
+    if kind != "within" and metric != "neg_log_loss" and not 0.0 < value < 1.0:
         raise InvalidInputError(f"{kind} must be between 0 and 1, got {shown(text, 60)}")
     return kind, value
 
 
-def _forms(points: SitePoints) -> str:
-    example = "neg_log_loss=-0.4" if points.metric == "neg_log_loss" else f"{points.metric}=0.85"
+def _forms(metric: str) -> str:
+    example = "neg_log_loss=-0.4" if metric == "neg_log_loss" else f"{metric}=0.85"
     return f"'within=0.01', '{example}' or a dictionary from sites to these"
