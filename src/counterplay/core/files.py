@@ -29,7 +29,7 @@ def write_atomic(
     target.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _write_beside(target, data)
+        _write_beside(target, data, private)
     except OSError as error:
         if error.filename is not None:  # that of the file beside the one that was asked for
             error.filename, error.filename2 = str(target), None
@@ -39,7 +39,7 @@ def write_atomic(
     return target
 
 
-def _write_beside(target: Path, data: bytes) -> None:
+def _write_beside(target: Path, data: bytes, private: bool) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
