@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -362,9 +363,29 @@ def test_answers_to_a_closed_study_are_kept_and_said(web: Web) -> None:
     person.answer()
     assert person.name == "question"
     web.store.set_state(person.study.public_id, "closed", actor="admin")
+    before = len(web.store.events(person.party.public_id))
     late = person.answer()
     assert late.status_code == 409
-    assert "Your 1 answer is kept" in late.text
+    assert "Your 1 answer is kept; here is your result so far." in late.text
+    assert person.name == "result"
+    shown = re.search(r"<h1.*?</h1>", late.text, re.S)
+    assert shown is not None
+    twin = web.person(web.study(study(catalogue(40), target_regret=0.001)))
+    sitting = web.store.fold_now(person.party.public_id).state
+    stated = KIND.so_far(web.store.config(person.study), sitting, person.party.public_id).result
+    assert stated is not None
+    assert f"thing {stated.item}<" in shown[0]
+    person.look()
+    assert shown[0] in person.page.text
+    assert sitting.result is None  # it is worked out for the page; the log says nothing of it
+    assert len(web.store.events(person.party.public_id)) == before
+    web.store.set_state(twin.study.public_id, "paused", actor="admin")
+    twin.look()
+    for one, name in ((person, "result"), (twin, "waiting")):
+        assert one.name == name
+        one.send("withdraw")
+        one.send("withdraw", sure="yes")
+        assert one.name == "gone"  # whoever wants to leave may do so at any time
 
 
 def test_the_same_button_with_another_answer(web: Web) -> None:

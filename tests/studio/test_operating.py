@@ -244,7 +244,7 @@ def test_a_server_ends_at_once_while_pages_are_open(tmp_path: Path) -> None:
 def test_links_at_an_address_of_version_6(web: Web) -> None:
     from starlette.requests import Request
 
-    from counterplay.studio.web.studies import _base
+    from counterplay.studio.web.studies import base_of
 
     house = web.app.state.house
     for server, url in (
@@ -252,4 +252,4 @@ def test_links_at_an_address_of_version_6(web: Web) -> None:
         (("10.0.0.1", 80), "http://10.0.0.1:80"),
     ):
         request = Request({"type": "http", "server": server, "headers": []})
-        assert _base(request, house) == url
+        assert base_of(request, house) == url

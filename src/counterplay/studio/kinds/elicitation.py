@@ -9,7 +9,7 @@ Source: docs/theory/28-studio.md and docs/theory/26-people.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +179,16 @@ class Elicitation:
         forecast = tuple(engine.forecast.predict(np.array(values)).tolist())
         shown = tuple(lines.Shown(id=None, values=tuple(map(float, row))) for row in values)
         return _builtins(lines.Volunteered(shown=shown, forecast=forecast, order=order))
+
+    def so_far(self, config: dict[str, Any], state: Sitting, stream: str) -> Sitting:
+        """Return the state as if she had stopped now; nothing of it is in the log."""
+        problem = self.problems.of(config)
+        engine = self._engine(problem, state, stream)
+        engine.stopped = True
+        engine.question()
+        stated = engine.stated(problem.errors)
+        self._engines.drop(state)
+        return replace(state, result=stated, stopped=True)
 
     def _engine(self, problem: Problem, state: Sitting, stream: str) -> Engine:
         """The engine of a sitting, brought up to its last answer."""

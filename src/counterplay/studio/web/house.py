@@ -33,6 +33,7 @@ class House:
         self.writes = Buckets(settings.writes_per_minute, settings.write_burst)
         self.logins = Buckets(settings.logins_per_minute, settings.logins_per_minute)
         self.links = Buckets(30, 30)  # wrong links per address
+        self.so_far: OrderedDict[str, Any] = OrderedDict()  # by the hash of the last event
         self._guests: OrderedDict[tuple[int, str], list[str]] = OrderedDict()
 
     def came(self, study: int, address: str, label: str) -> None:

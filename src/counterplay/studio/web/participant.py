@@ -168,7 +168,8 @@ async def _here(
     def look(folded: Folded) -> tuple[str, dict[str, Any]]:
         return _model(house, who, folded, words, back, taken)
 
-    name, model = await house.store.view(who.stream, look, quick=True)
+    quick = who.study.state != "closed"  # a result so far takes its time
+    name, model = await house.store.view(who.stream, look, quick=quick)
     return pages.page(
         request, name, status=status, study=who.study, note=note, csrf=who.token(house),
         key=security.new_key(), preferred=who.party.locale, **model,
@@ -194,7 +195,12 @@ def _model(
     if sitting.result is not None:
         closed = who.study.closed_at
         return "result.html", {
-            **shared, **views.result(config, sitting, words), "closed": closed,
+            **shared, **views.result(config, sitting, words), "closed": closed, "kept": None,
+        }  # fmt: skip
+    if who.study.state == "closed" and sitting.log:
+        return "result.html", {
+            **shared, **views.result(config, _so_far(house, config, folded), words),
+            "closed": who.study.closed_at, "kept": sitting.answered,
         }  # fmt: skip
     if who.study.state != "open" or sitting.open is None:
         consent_text = config["page"].get("consent", "")
@@ -207,6 +213,18 @@ def _model(
     model["replaces"] = back is not None and back + 1 < folded.seq
     model["taken"] = taken
     return "question.html", model
+
+
+def _so_far(house: House, config: dict[str, Any], folded: Folded) -> Sitting:
+    """What can be said to somebody whom the end of the study met on her way; worked out once."""
+    from counterplay.studio.kinds.elicitation import KIND
+
+    known = house.so_far.get(folded.hash)
+    if known is None:
+        known = house.so_far[folded.hash] = KIND.so_far(config, folded.state, folded.stream)
+        while len(house.so_far) > 500:
+            house.so_far.popitem(last=False)
+    return known  # type: ignore[no-any-return]
 
 
 def _answered(request: Request) -> int | None:
