@@ -245,6 +245,22 @@ def test_a_party_that_leaves_is_forgotten_and_the_chain_holds(tmp_path: Path, na
     assert any(f"{len(gone)} erased" in check.detail for check in found.checks)
 
 
+def test_who_left_and_is_forgotten_later_saved_nothing(tmp_path: Path) -> None:
+    """No answers, no account: neither now nor after a restart."""
+    stream, truth = fresh(tmp_path)
+    label_all(stream, truth, 70)
+    stream.add("label.party", {"party": "clinic 1", "forget": False})
+    before = {row["party"]: row for row in ledger(stream.state, None)["rows"]}
+    assert before["clinic 1"]["alone_at_least"] >= before["clinic 1"]["asked"] > 0
+    leave(stream, "clinic 1", named=True)
+    stream.events = erased(stream, "clinic 1")
+    rows = ledger(stream.state, None)["rows"]
+    assert rows == ledger(stream.replayed(), None)["rows"]
+    mine = next(row for row in rows if row["party"] == "clinic 1")
+    assert (mine["asked"], mine["alone_at_least"], mine["saved_at_least"]) == (0, 0, 0)
+    assert stream.state.account("clinic 1")["saved_at_least"] == 0
+
+
 def _changed(events: list[Event], seq: int, **changes: object) -> list[Event]:
     """The same stream with one body changed and all hashes made again."""
     from counterplay.core.exports import EventChain

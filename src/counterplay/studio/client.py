@@ -182,7 +182,8 @@ class GuardClient:
 
     def _batch(self) -> list[dict[str, Any]]:
         """What is sent at once: at least one outcome, and no more than the server takes."""
-        size, batch = 0, []
+        size = 0
+        batch: list[dict[str, Any]] = []
         for outcome in self._waiting[:_MOST]:
             size += len(json.dumps(outcome)) + 2
             if batch and size > _LARGEST:
