@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -288,7 +289,7 @@ def _table_check(
     if columns is None:
         return Check("table", "failed", "the export does not say which columns were used")
     names = [*columns.benefits, *columns.costs, *columns.either]
-    frame = read_table(os.fspath(table)).frame
+    frame = read_table(Path(table)).frame
     missing = [name for name in names if name not in frame.columns]
     if missing:
         return Check("table", "failed", f"the table has no column {missing[0]!r:.60}")

@@ -245,6 +245,41 @@ def test_a_party_that_leaves_is_forgotten_and_the_chain_holds(tmp_path: Path, na
     assert any(f"{len(gone)} erased" in check.detail for check in found.checks)
 
 
+def test_where_others_differ_is_erased_with_the_answers(tmp_path: Path) -> None:
+    """A note of a disagreement holds the answers on both sides."""
+    stream, truth = fresh(tmp_path, parties=2, max_error=0.2, noise=0.05)
+    while not stream.state.disagreed:
+        q = next(q for p in stream.config["parties"] for q in stream.state.waiting(p))
+        said = int(truth[q.item]) if q.repeat == 0 else 1 - int(truth[q.item])
+        stream.add("label.tell", {"id": q.id, "label": said, "party": q.party}, actor=q.party)
+    noted = next(e for e in stream.events if e.kind == "label.disagreed")
+    party = (noted.body or {})["answers"][0][0]
+    other = next(p for p in stream.config["parties"] if p != party)
+    leave(stream, party, named=True)
+    assert noted.seq in set(KIND.erases(stream.config, stream.events, party))
+    assert noted.seq not in set(KIND.erases(stream.config, stream.events, other))
+    stream.events = erased(stream, party)
+    assert not any(party in str(e.body) for e in stream.events if e.kind == "label.disagreed")
+    assert verify(stream.export()).holds
+    assert ledger(stream.replayed(), None)["rows"] == ledger(stream.state, None)["rows"]
+
+
+def test_who_left_and_is_forgotten_later_saved_nothing(tmp_path: Path) -> None:
+    """No answers, no account: neither now nor after a restart."""
+    stream, truth = fresh(tmp_path)
+    label_all(stream, truth, 70)
+    stream.add("label.party", {"party": "clinic 1", "forget": False})
+    before = {row["party"]: row for row in ledger(stream.state, None)["rows"]}
+    assert before["clinic 1"]["alone_at_least"] >= before["clinic 1"]["asked"] > 0
+    leave(stream, "clinic 1", named=True)
+    stream.events = erased(stream, "clinic 1")
+    rows = ledger(stream.state, None)["rows"]
+    assert rows == ledger(stream.replayed(), None)["rows"]
+    mine = next(row for row in rows if row["party"] == "clinic 1")
+    assert (mine["asked"], mine["alone_at_least"], mine["saved_at_least"]) == (0, 0, 0)
+    assert stream.state.account("clinic 1")["saved_at_least"] == 0
+
+
 def _changed(events: list[Event], seq: int, **changes: object) -> list[Event]:
     """The same stream with one body changed and all hashes made again."""
     from counterplay.core.exports import EventChain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
-from counterplay.errors import InvalidInputError
+from counterplay.errors import InvalidInputError, InvalidStateError
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
@@ -178,6 +179,32 @@ def test_a_card_shows_what_tells_two_items_apart() -> None:
     cards = question(config, sitting, language("en"))["cards"]
     assert [card["rows"][0]["value"] for card in cards] == ["10.2", "10.4"]
     assert [card["rows"][0]["better"] for card in cards] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "told"),
+    [
+        ("elicit.asked", lambda b: b["shown"].append(b["shown"][0]), "two items of the list"),
+        ("elicit.asked", lambda b: b["shown"][0].update(id=None), "two items of the list"),
+        ("elicit.asked", lambda b: b["shown"][0].update(id=99), "two items of the list"),
+        ("elicit.result", lambda b: b.update(item=99), "not in the list"),
+        ("elicit.result", lambda b: b["compared"][0].update(item=99), "not in the list"),
+    ],
+)
+def test_what_no_page_can_show_is_not_taken(kind: str, change: Any, told: str) -> None:
+    """A log from outside may hold anything; a page may not fail on it."""
+    config = study()
+    stream = Stream(config)
+    stream.finish(np.array([0.7, 0.3]))
+    events = stream.chain.events
+    at = next(place for place, event in enumerate(events) if event.kind == kind)
+    state = KIND.begin(config)
+    for event in events[:at]:
+        state = KIND.apply(config, state, event)
+    body = json.loads(json.dumps(events[at].body))
+    change(body)
+    with pytest.raises(InvalidStateError, match=told):
+        KIND.apply(config, state, msgspec.structs.replace(events[at], body=body))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -172,6 +172,19 @@ def test_the_client_never_raises_and_sends_what_waited_once(
     assert len(again.rejected) == 2
 
 
+def test_a_bound_beside_missing_outcomes_says_what_it_is_about(web: Web) -> None:
+    study = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    token = web.store.new_token(study, ["serve", "report"])
+    client = web.client(headers={"Authorization": f"Bearer {token}"})
+    path, page = f"/api/guard/{study.public_id}", f"/admin/studies/{study.public_id}"
+    live = client.get(f"{path}/serve").json()["model"]
+    told = "The bound is about rounds whose outcomes are known"
+    assert told not in web.admin().get(page).text
+    gone = {"id": "a", "decision": 0, "model": live, "missing": True}
+    assert client.post(f"{path}/outcomes", json=[gone]).status_code == 200
+    assert f"{told}: 1 are missing, 0 are not in yet." in web.admin().get(page).text
+
+
 def test_the_client_needs_the_standard_library_only() -> None:
     code = (
         "import sys, importlib.util, pathlib\n"

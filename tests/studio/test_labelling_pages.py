@@ -157,12 +157,24 @@ def plain(card: str) -> str:
     return card
 
 
-def test_leaving_erases_the_answers(web: Web, tmp_path: Path) -> None:
+@pytest.mark.claim("28.21")
+@pytest.mark.parametrize("now", ["open", "paused", "closed", "gone"])
+def test_leaving_erases_the_answers(web: Web, tmp_path: Path, now: str) -> None:
+    """Whatever the study's state, also after the party was taken out with nothing in use."""
     study, truth = opened(web, tmp_path)
     clinic = Labeller(web, study, "clinic 3")
     for _ in range(3):
         item, fields = clinic.cards[0]
         clinic.answer(fields, int(truth[item]))
+    if now in ("paused", "closed"):
+        web.store.set_state(study.public_id, now, actor="admin")
+    if now == "gone":
+        answers = web.store.fold_now(study.public_id).state.answers
+        events = [NewEvent("label.retract", {"id": name}, f"back:{name}", clinic.party.public_id)
+                  for name in list(answers)]  # fmt: skip
+        out = {"party": "clinic 3", "forget": False}
+        events.append(NewEvent("label.party", out, "out", "admin"))
+        web.store.append_all_now(study.public_id, events, expected=None)
     page = clinic.client.get(f"{clinic.home}/ledger")
     form = re.search(r'<form method="post" action="[^"]+/withdraw".*?</form>', page.text, re.S)
     assert form is not None
@@ -172,6 +184,8 @@ def test_leaving_erases_the_answers(web: Web, tmp_path: Path) -> None:
     assert "deleted" in gone.text
     events = web.store.events(study.public_id)
     assert sum(e.body is None for e in events if e.kind == "label.tell") == 3
+    mine = [e for e in events if e.actor == clinic.party.public_id and e.kind != "party.withdrawn"]
+    assert all(e.body is None for e in mine)
     state = web.store.fold_now(study.public_id).state
     assert not state.answers
     assert 3 in state.state.gone

@@ -95,8 +95,15 @@ class CampaignKind:
         return [*_next(state, event)]
 
     def erases(self, config: dict[str, Any], events: Sequence[Event], party: str) -> Iterable[int]:
-        """Say which events lose their content: everything that the party itself wrote."""
-        return [e.seq for e in events if e.actor == party and e.kind != "party.withdrawn"]
+        """Say which events lose their content: the party's own, and where others differ from it."""
+        mine = [e for e in events if e.actor == party and e.kind != "party.withdrawn"]
+        names = {str((e.body or {}).get("party")) for e in mine}
+        differ = [
+            e for e in events
+            if e.kind == "label.disagreed" and e.body is not None
+            and any(name in names for name, _ in e.body["answers"])
+        ]  # fmt: skip
+        return [e.seq for e in (*mine, *differ)]
 
     def export(self, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return what line 1 of an export states."""

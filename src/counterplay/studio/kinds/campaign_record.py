@@ -84,6 +84,8 @@ class CampaignRecord:
     """Questions whose answer was taken back: they are handed out first."""
     withdrawn: dict[int, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    """Who has left with all answers: their account is empty."""
     added: list[Addition] = field(default_factory=list)
     life: int = 0
     """How often everything was computed again; tests are counted anew each time."""
@@ -281,6 +283,8 @@ class CampaignRecord:
             return
         for name in [k for k, a in self.answers.items() if a.party == line.party]:
             self._forget(name)
+        self.forgotten.add(line.party)
+        self.alone.pop(line.party, None)
         self.retracted.pop(line.party, None)
         for other, lost in (body.get("lost") or {}).items():
             self.retracted[other] = self.retracted.get(other, 0) + int(lost)

@@ -71,6 +71,8 @@ def _ask_again(campaign: Campaign, record: CampaignRecord) -> None:
 def _account(state: CampaignState, record: CampaignRecord, number: int) -> tuple[int, int, int]:
     """What is known of a party that is no longer there; nothing if it was forgotten."""
     party = state.names[number]
+    if party in record.forgotten:
+        return 0, 0, 0
     asked = any(answer.party == party for answer in record.answers.values())
     known = (record.alone.get(party, 0), 0, 0) if asked else (0, 0, 0)
     return state.left.get(number, known)

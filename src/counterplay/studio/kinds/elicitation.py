@@ -18,7 +18,7 @@ import numpy as np
 
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Event
-from counterplay.core.records import to_record
+from counterplay.core.records import require_state, to_record
 from counterplay.elicitation.choice_log import ChoiceAnswer
 from counterplay.elicitation.choice_log import Said as Word
 from counterplay.errors import InvalidStateError
@@ -101,7 +101,11 @@ class Elicitation:
         elif event.kind == "consent":
             state.consented = True
         elif event.kind == "elicit.asked":
-            state.open = (event.seq, _body(event, lines.Asked))
+            asked, n = _body(event, lines.Asked), len(config["items"])
+            fits = len(asked.shown) == 2
+            fits = fits and all(one.id is not None and one.id < n for one in asked.shown)
+            require_state(fits, f"event {event.seq}", "shown", "must be two items of the list")
+            state.open = (event.seq, asked)
         elif event.kind == "elicit.answered":
             chosen = _body(event, lines.Chosen)
             self._answer(state, event, chosen.asked, chosen.order, "choice")
@@ -115,7 +119,10 @@ class Elicitation:
         elif event.kind == "elicit.stopped":
             state.stopped, state.open = True, None
         elif event.kind == "elicit.result":
-            state.result, state.open = _body(event, lines.ReliableStated), None
+            stated, n = _body(event, lines.ReliableStated), len(config["items"])
+            fits = all(item < n for item in (stated.item, *(one.item for one in stated.compared)))
+            require_state(fits, f"event {event.seq}", "item", "is not in the list")
+            state.result, state.open = stated, None
         return state
 
     def check(self, config: dict[str, Any], state: Sitting, event: NewEvent) -> None:

@@ -172,10 +172,19 @@ async def withdraw(request: Request) -> Response:
         )  # fmt: skip
     from counterplay.studio.kinds.campaign import SERVER, lost_answers
 
-    lost = await house.store.view(who.stream, lambda f: lost_answers(f.state, who.party.label))
-    body = {"party": who.party.label, "forget": True, "lost": lost, "who": who.party.public_id}
-    left = NewEvent("label.party", body, f"left:{who.party.public_id}", SERVER)
-    await house.store.append(who.stream, left, expected=None)
+    mine = who.party.label
+
+    def look(folded: Folded) -> dict[str, int] | None:
+        """What the others lose; None if the party has left and nothing of it is in use."""
+        state: CampaignFold = folded.state
+        keeps = any(answer.party == mine for answer in state.answers.values())
+        return lost_answers(state, mine) if keeps or mine not in state.gone else None
+
+    lost = await house.store.view(who.stream, look)
+    if lost is not None:
+        body = {"party": mine, "forget": True, "lost": lost, "who": who.party.public_id}
+        left = NewEvent("label.party", body, f"left:{who.party.public_id}", SERVER)
+        await house.store.append(who.stream, left, expected=None)
     await house.store.run(house.store.withdraw_party, who.party)
     return pages.page(request, "label_gone.html", preferred=who.party.locale, study=who.study)
 
