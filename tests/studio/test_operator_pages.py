@@ -94,6 +94,31 @@ def test_an_audit_that_is_refused_says_where_and_keeps_the_rest(web: Web) -> Non
     assert wrong_at(sent.text, "table", "t.csv is a zip archive.")
 
 
+def test_settings_that_say_nothing_about_the_outcome_are_refused_in_one_sentence(
+    tmp_path: Path,
+) -> None:
+    from counterplay.studio.kinds.audit import audit_config
+    from counterplay.studio.worker import run_worker
+
+    rows = "\n".join(f"{i % 7},{i % 5},{1 + (i % 7 > 3)}" for i in range(120))
+    files = {"table": ("loans.csv", f"income,debt,class\n{rows}\n".encode()),
+             "config": ("audit.toml", b'[data]\nlabel = "class"\npositive = "?"\n')}  # fmt: skip
+    house = Web(tmp_path)
+    try:
+        config = audit_config(files, sections=["honest"])
+        study = house.store.new_study("audit", "Loans", config, actor="admin", open_now=True)
+        assert run_worker(house.settings, once=True) >= 0
+        job = next(j for j in house.store.jobs() if j.args.get("study") == study.public_id)
+        assert (job.state, job.attempt) == ("failed", 1)  # a second attempt would be refused, too
+        with house.admin() as admin:
+            page = admin.get(f"/admin/audits/{study.public_id}").text
+        assert "Which outcome do people want?" in page
+        assert "hand both in again" in page
+        assert "Traceback" not in page
+    finally:
+        house.close()
+
+
 def test_the_form_of_an_audit_names_the_sections() -> None:
     from counterplay.auditing.section import built_in
 
