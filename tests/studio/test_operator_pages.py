@@ -267,6 +267,28 @@ def test_whoever_has_no_result_can_still_leave_a_closed_study(web: Web) -> None:
                if e.actor == person.party.public_id and e.kind != "party.withdrawn")  # fmt: skip
 
 
+def test_a_study_that_closed_midway_gives_the_result_so_far(web: Web) -> None:
+    from counterplay.studio.exports import export_lines
+    from counterplay.verify import verify
+
+    study = web.study()
+    person, fresh = web.person(study), web.person(study, "bob")
+    person.answer()
+    web.store.set_state(study.public_id, "closed", actor="admin")
+    fresh.look()
+    assert "See the result so far" not in fresh.page.text  # nothing was said
+    person.look()
+    assert person.name == "waiting"
+    assert "See the result so far" in person.page.text
+    person.send("stop")
+    assert person.name == "result"
+    assert "This study closed on" in person.page.text
+    person.answer()
+    assert person.page.status_code == 409
+    found = verify("".join(export_lines(web.store, web.store.study(study.public_id))).encode())
+    assert found.holds, found.summary()
+
+
 def test_the_column_of_names_is_guessed_by_its_many_texts(web: Web) -> None:
     table = "maker,model,price\n" + "\n".join(f"m{i % 3},thing {i},{i}" for i in range(9)) + "\n"
     with web.admin() as admin:

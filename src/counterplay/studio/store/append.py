@@ -28,7 +28,9 @@ from counterplay.studio.store.writer import Moved
 
 LARGEST = 2**24
 """Most bytes of the body of an event."""
-_ALWAYS = ("study.", "party.withdrawn", "party.renamed", "party.erased", "label.party")
+# What is written whatever the state of the study: leaving, and the result of what was said.
+_ALWAYS = ("study.", "party.withdrawn", "party.renamed", "party.erased", "label.party",
+           "elicit.stopped")  # fmt: skip
 _MOST_FOLLOWING = 20_000
 
 

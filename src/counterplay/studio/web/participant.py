@@ -201,7 +201,7 @@ def _model(
         wanted = consent_text if who.study.state == "open" and not sitting.consented else ""
         return "waiting.html", {
             **shared, "answers": sitting.answered, "closed": who.study.closed_at,
-            "consent": wanted,
+            "consent": wanted, "can_stop": sitting.open is not None and sitting.answered > 0,
         }  # fmt: skip
     model = {**shared, **views.question(config, sitting, words)}
     model["replaces"] = back is not None and back + 1 < folded.seq
