@@ -482,6 +482,38 @@ def test_a_clinic_can_leave_a_campaign_that_is_closed(web: Web, tmp_path: Path) 
     assert found.holds, found.summary()
 
 
+def test_whoever_is_done_is_not_shown_as_half_way(web: Web, tmp_path: Path) -> None:
+    config, truth = campaign_config(tmp_path, n=92)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    clinic = Labeller(web, study, PARTIES[0])
+    item, fields = clinic.cards[0]
+    clinic.answer(fields, int(truth[item]))
+    assert "1 of about" in clinic.page.text
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        out = {**csrf(admin, home), "act": "leave", "party": PARTIES[0]}
+        assert admin.post(f"{home}/change", data=out).status_code == 200
+    page = clinic.look().text
+    assert "You have left this campaign." in page
+    assert "1 answer<" in page
+    assert "of about" not in page
+
+
+def test_a_labeller_may_be_quicker_than_somebody_who_compares(tmp_path: Path) -> None:
+    house = Web(tmp_path, writes_per_minute=0.01, write_burst=2)
+    try:
+        config, truth = campaign_config(tmp_path, n=92)
+        study = house.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+        clinic, told = Labeller(house, study, PARTIES[0]), []
+        for _ in range(9):
+            item, fields = clinic.cards[0]
+            told.append(clinic.answer(fields, int(truth[item])).status_code)
+            clinic.look()
+        assert told == [200] * 8 + [429]
+    finally:
+        house.close()
+
+
 def test_who_cannot_log_in_reads_what_to_do(web: Web) -> None:
     page = web.client().get("/admin/login").text
     assert "counterplay studio admin reset NAME" in page
