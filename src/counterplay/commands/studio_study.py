@@ -176,7 +176,6 @@ def links(
     else:
         write_atomic(out, text.getvalue())
         out.chmod(0o600)
-        typer.echo(f"{len(found)} links written to {out}; they are not shown again", err=True)
 
 
 def safe_cell(text: str) -> str:
