@@ -94,6 +94,31 @@ def test_an_audit_that_is_refused_says_where_and_keeps_the_rest(web: Web) -> Non
     assert wrong_at(sent.text, "table", "t.csv is a zip archive.")
 
 
+def test_settings_that_say_nothing_about_the_outcome_are_refused_in_one_sentence(
+    tmp_path: Path,
+) -> None:
+    from counterplay.studio.kinds.audit import audit_config
+    from counterplay.studio.worker import run_worker
+
+    rows = "\n".join(f"{i % 7},{i % 5},{1 + (i % 7 > 3)}" for i in range(120))
+    files = {"table": ("loans.csv", f"income,debt,class\n{rows}\n".encode()),
+             "config": ("audit.toml", b'[data]\nlabel = "class"\npositive = "?"\n')}  # fmt: skip
+    house = Web(tmp_path)
+    try:
+        config = audit_config(files, sections=["honest"])
+        study = house.store.new_study("audit", "Loans", config, actor="admin", open_now=True)
+        assert run_worker(house.settings, once=True) >= 0
+        job = next(j for j in house.store.jobs() if j.args.get("study") == study.public_id)
+        assert (job.state, job.attempt) == ("failed", 1)  # a second attempt would be refused, too
+        with house.admin() as admin:
+            page = admin.get(f"/admin/audits/{study.public_id}").text
+        assert "Which outcome do people want?" in page
+        assert "hand both in again" in page
+        assert "Traceback" not in page
+    finally:
+        house.close()
+
+
 def test_the_form_of_an_audit_names_the_sections() -> None:
     from counterplay.auditing.section import built_in
 
@@ -433,6 +458,38 @@ def test_a_clinic_can_leave_a_campaign_that_is_closed(web: Web, tmp_path: Path) 
     now = web.store.study(study.public_id)
     found = verify("".join(export_lines(web.store, now)).encode())
     assert found.holds, found.summary()
+
+
+def test_whoever_is_done_is_not_shown_as_half_way(web: Web, tmp_path: Path) -> None:
+    config, truth = campaign_config(tmp_path, n=92)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    clinic = Labeller(web, study, PARTIES[0])
+    item, fields = clinic.cards[0]
+    clinic.answer(fields, int(truth[item]))
+    assert "1 of about" in clinic.page.text
+    with web.admin() as admin:
+        home = f"/admin/studies/{study.public_id}"
+        out = {**csrf(admin, home), "act": "leave", "party": PARTIES[0]}
+        assert admin.post(f"{home}/change", data=out).status_code == 200
+    page = clinic.look().text
+    assert "You have left this campaign." in page
+    assert "1 answer<" in page
+    assert "of about" not in page
+
+
+def test_a_labeller_may_be_quicker_than_somebody_who_compares(tmp_path: Path) -> None:
+    house = Web(tmp_path, writes_per_minute=0.01, write_burst=2)
+    try:
+        config, truth = campaign_config(tmp_path, n=92)
+        study = house.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+        clinic, told = Labeller(house, study, PARTIES[0]), []
+        for _ in range(9):
+            item, fields = clinic.cards[0]
+            told.append(clinic.answer(fields, int(truth[item])).status_code)
+            clinic.look()
+        assert told == [200] * 8 + [429]
+    finally:
+        house.close()
 
 
 def test_who_cannot_log_in_reads_what_to_do(web: Web) -> None:

@@ -23,7 +23,7 @@ CONTROLS = """() => {
   const all = document.querySelectorAll(
     'a[href], button, input:not([type=hidden]), select, textarea, summary, iframe, [tabindex="0"]');
   const seen = e => { const b = e.getBoundingClientRect();
-    return b.width > 0 && b.height > 0 && !e.disabled && !e.closest('[hidden]'); };
+    return b.width > 0 && b.height > 0 && !e.disabled && e.checkVisibility(); };
   window.controls = [...all].filter(seen);
   document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex');
   window.scrollTo(0, 0);
@@ -131,7 +131,7 @@ def test_every_layout_holds_with_longer_texts(
 
 OVERLAPS = """() => {
   const chosen = 'main button, main input:not([type=hidden]), main select';
-  const boxes = [...document.querySelectorAll(chosen)]
+  const boxes = [...document.querySelectorAll(chosen)].filter(e => e.checkVisibility())
     .map(e => [e.getBoundingClientRect(), e.outerHTML.slice(0, 80)])
     .filter(([b]) => b.width > 0 && b.height > 0);
   const found = [];

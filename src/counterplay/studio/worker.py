@@ -23,6 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import Refused, StudioError
 from counterplay.studio.kinds import kind_of
 from counterplay.studio.settings import Settings
@@ -32,6 +33,7 @@ from counterplay.studio.store.jobs import Watch
 
 Beat = Callable[[dict[str, Any]], bool]
 _POLL = 0.5
+_BAD_INPUT = 3  # exit status of a child that was given something it cannot use
 _LOG = 100_000  # bytes of a job's output that are read for its log
 
 
@@ -90,6 +92,9 @@ def _run_child(store: Store, job: JobRow) -> bool:
         if not held or child.exitcode == 0:
             return bool(child.exitcode == 0)
         told = _tail(log)
+        if child.exitcode == _BAD_INPUT:  # it would be refused again: said once, in one sentence
+            store.fail(job, told.rstrip().rpartition("\n")[2], final=True)
+            return False
         if late:
             told += f"\nended after {settings.job_seconds:g} s, the most a job may take"
         elif child.exitcode is not None and child.exitcode < 0:
@@ -113,7 +118,10 @@ def _child(raw: dict[str, Any], fields: dict[str, Any], log: str) -> None:
         with Store.open(settings) as store:
             result = work(store, job)
             store.finish(job, result)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, InvalidInputError) and not isinstance(error, StudioError):
+            print("\n" + " ".join(str(error).split()), file=sys.stderr, flush=True)
+            os._exit(_BAD_INPUT)
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

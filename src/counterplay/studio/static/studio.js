@@ -37,7 +37,9 @@
   }
 
   // Times are UTC in the page; here they are told in the zone of the reader.
-  const told = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
+  const tongue = document.documentElement.lang;
+  const own = navigator.languages.find((code) => code.startsWith(tongue)) || tongue;
+  const told = new Intl.DateTimeFormat(own, { dateStyle: "long", timeStyle: "short" });
   document.querySelectorAll("time[datetime]").forEach((time) => {
     time.title = time.textContent;
     time.textContent = told.format(new Date(time.dateTime));
