@@ -150,8 +150,9 @@ def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> s
         "<h1>This page does not exist</h1><p>Perhaps it does in another version. "
         f'Search for it, or begin with <a href="{root}start/">Start here</a>.</p>'
     )
-    output = re.sub("<h1>404.*?</h1>", told, output)
-    return output if config.site_url else pages.below(output, root)
+    if not config.site_url:  # else the theme has led there already
+        output = pages.below(output, root)
+    return re.sub("<h1>404.*?</h1>", told, output)
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
