@@ -13,6 +13,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -142,9 +143,16 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
 
 def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
     """Lead from the page of a wrong address, which is served anywhere, into this version."""
-    if template_name != "404.html" or config.site_url:
+    if template_name != "404.html":
         return output
-    return pages.below(output, f"/{versions.current_version()}/")
+    root = urlsplit(config.site_url or f"/{versions.current_version()}/").path
+    told = (
+        "<h1>This page does not exist</h1><p>Perhaps it does in another version. "
+        f'Search for it, or begin with <a href="{root}start/">Start here</a>.</p>'
+    )
+    if not config.site_url:  # else the theme has led there already
+        output = pages.below(output, root)
+    return re.sub("<h1>404.*?</h1>", told, output)
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:

@@ -94,7 +94,7 @@ def speed_page(path: Path = RESULTS) -> str:
     parts.append(_machines(records))
     if curves(path):
         parts.append(
-            f"![Our own cost against size, one panel per area]({PICTURE})\n\n"
+            f"[![Our own cost against size, one panel per area]({PICTURE})]({PICTURE})\n\n"
             "*Our own cost against size; the dashed lines grow in proportion to the size.*"
         )
     areas = list(dict.fromkeys(r["area"] for r in records if r["kind"] != "setup"))

@@ -52,6 +52,6 @@ AREA = Area(
         "pays; `rethreshold` finds the cut with the smallest worst regret over all they may spend."
     ),
     start="gaming_report(model, table, outcome, moves=moves)",
-    picture="moves-cuts/regret",
+    picture="gaming/accuracy",
     studies=FINITE + GRAPHS,
 )
