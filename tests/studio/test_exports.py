@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -494,6 +495,20 @@ def test_options_before_a_command_hold_for_it(
     database = "postgresql+psycopg://nobody@127.0.0.1:9/none"
     assert cli.run(["studio", "--database", database, "--data", "mine", "study", "list"]) != 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_port_that_is_taken_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = ["--data", str(tmp_path / "d"), "--port", str(port), "--workers", "0"]
+        assert cli.run(["studio", *words]) == 2
+    assert capsys.readouterr().err == (
+        f"counterplay: the studio cannot listen on 127.0.0.1, port {port} (Address already in "
+        "use); choose another with --host or --port\n"
+    )
+    assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,10 @@ def studio(
         allow_model_upload=allow_model_upload,
     )
     settings.check_host()
-    from counterplay.studio.app import serve
+    from counterplay.studio.app import check_address, serve
     from counterplay.studio.worker import Workers
+
+    check_address(settings)
 
     def announce(told: dict[str, Any]) -> None:
         typer.echo(f"The studio answers at {told['url']} (process {told['pid']}).", err=True)

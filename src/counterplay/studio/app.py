@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
@@ -27,6 +28,7 @@ from starlette.responses import Response
 
 from counterplay.core.files import write_atomic
 from counterplay.core.threads import one_thread
+from counterplay.errors import InvalidInputError
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from counterplay.studio.web import errors
@@ -162,6 +164,22 @@ def serve(
             runner.run(_run(server, store, ready_file, announce, secret))
     finally:
         store.close()
+
+
+def check_address(settings: Settings) -> None:
+    """Refuse an address on which this machine cannot listen, before anything is made."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as probe:
+                if os.name == "posix":  # as the server does: a port left a moment ago is free
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise InvalidInputError(
+            f"the studio cannot listen on {settings.host[:60]}, port {settings.port} "
+            f"({error.strerror}); choose another with --host or --port"
+        ) from None
 
 
 class _Server(uvicorn.Server):
