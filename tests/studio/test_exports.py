@@ -487,6 +487,43 @@ def test_commands_of_an_operator(
     assert {"study.new", "links.new", "links.reissue", "admin.create", "study.closed"} <= actions
 
 
+def test_options_before_a_command_hold_for_it(
+    tally: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COUNTERPLAY_PASSWORD", "a long password")
+    monkeypatch.setenv("COUNTERPLAY_DATABASE", f"sqlite:///{tmp_path}/other.sqlite")
+    monkeypatch.delenv("COUNTERPLAY_DATABASE")
+    (tmp_path / "cars.toml").write_text('kind = "elicitation"\n')
+    assert cli.run(["studio", "--data", "mine", "study", "new", "cars.toml"]) == 0
+    assert cli.run(["serve", "--data", "mine", "admin", "create", "anna"]) == 0
+    capsys.readouterr()
+    for words in (["--data", "mine", "study", "list"], ["study", "list", "--data", "mine"],
+                  ["--data", "none", "study", "list", "--data", "mine"]):  # fmt: skip
+        assert cli.run(["studio", *words]) == 0
+        assert capsys.readouterr().out.endswith("  cars\n")
+    assert not (tmp_path / "studio").exists()  # the folder that is used where none is named
+    database = "postgresql+psycopg://nobody@127.0.0.1:9/none"
+    assert cli.run(["studio", "--database", database, "--data", "mine", "study", "list"]) != 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["study", "list"], ["study", "close", "x"], ["study", "export", "x", "-o", "x.jsonl"],
+     ["links", "x"], ["jobs"], ["scrub"], ["check"], ["admin", "list"], ["admin", "reset", "x"]],
+)  # fmt: skip
+def test_a_mistyped_folder_is_no_empty_studio(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "stuido"
+    assert cli.run(["studio", *words, "--data", str(place)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"counterplay: there is no studio in {place}\n"
+    assert not place.exists()
+
+
 @pytest.mark.claim("28.20")
 def test_a_network_needs_https(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["studio", "--data", str(tmp_path / "d"), "--host", "0.0.0.0"]
