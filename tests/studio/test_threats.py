@@ -854,3 +854,18 @@ def test_the_studio_can_be_mounted_below_a_path(
     assert 'data-page="question"' in question.text
     assert 'href="/studio/static/studio.css"' in start.text
     assert not any(token in record.getMessage() for record in caplog.records)
+
+
+def test_forms_that_are_broken_are_no_error_of_ours(
+    web: Web, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, head = web.admin(), {"content-type": "multipart/form-data; boundary=abc"}
+    field = b'--abc\r\ncontent-disposition: form-data; name="a%d"\r\n\r\n1\r\n'
+    many = b"".join(field % i for i in range(200)) + b"--abc--\r\n"
+    for path in ("/admin/studies/new", "/admin/audits", "/admin/studies/import"):
+        for content in (b"x" * 1_000, b"--abc\r\n\r\n", many):
+            with caplog.at_level(logging.ERROR):
+                told = admin.post(path, content=content, headers=head)
+            assert 400 <= told.status_code < 500, (path, content[:20], told.status_code)
+            assert 'data-page="error"' in told.text or told.status_code == 422
+    assert not [record for record in caplog.records if "counterplay" in record.name]

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
+from python_multipart.exceptions import FormParserError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -36,6 +37,7 @@ def install(app: Starlette) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(FormParserError, _broken_form)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -113,6 +115,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
 async def _gone(request: Request, error: Exception) -> Response:
     """Nobody is there to read it, and it is no error of ours."""
     return Response(status_code=400)
+
+
+async def _broken_form(request: Request, error: Exception) -> Response:
+    return answer(request, 400, pages.reader(request)("error.other.text"))
 
 
 async def refused(request: Request) -> Response:

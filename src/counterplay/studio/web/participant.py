@@ -224,7 +224,7 @@ def _so_far(house: House, config: dict[str, Any], folded: Folded) -> Sitting:
         known = house.so_far[folded.hash] = KIND.so_far(config, folded.state, folded.stream)
         while len(house.so_far) > 500:
             house.so_far.popitem(last=False)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def _answered(request: Request) -> int | None:
