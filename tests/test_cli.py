@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import typer
+from joblib.externals.loky import get_reusable_executor
 from typer.core import TyperCommand
 from typer.main import get_command
 
@@ -88,6 +89,7 @@ def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]):
 
 
 def test_two_workers_from_the_command_line(capsys: pytest.CaptureFixture[str]):
+    get_reusable_executor(reuse=False).shutdown()  # the workers of another test may be dying
     assert cli.run(["run", "sample/walk", "-j", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["computed"] == 12
 

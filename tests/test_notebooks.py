@@ -28,7 +28,8 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    monkeypatch.delenv("COUNTERPLAY_DATA", raising=False)
+    for variable in ("COUNTERPLAY_DATA", "MPLBACKEND"):
+        monkeypatch.delenv(variable, raising=False)
     source = str(Path(page_code.ROOT) / "src")
     monkeypatch.setenv("PYTHONPATH", source)
     book = nbformat.reads(json.dumps(json.loads(NOTEBOOKS[name])), as_version=4)
