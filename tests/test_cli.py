@@ -267,7 +267,7 @@ def test_module_and_script_say_their_version():
     assert done.stdout == expected
 
 
-def test_r2_a_damaged_record_is_named_and_computed_again(
+def test_a_damaged_record_is_named_and_computed_again(
     place: Path, capsys: pytest.CaptureFixture[str]
 ):
     arguments = ["run", "sample/walk", "--jobs", "1", "--quiet"]
@@ -282,7 +282,7 @@ def test_r2_a_damaged_record_is_named_and_computed_again(
     assert cli.run(arguments) == 0
 
 
-def test_g1_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]):
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]):
     assert cli.run([]) == 0
     assert "Machine learning when the data plays back" in capsys.readouterr().out
 
@@ -292,7 +292,7 @@ def command_line(*arguments: str, **options: Any) -> subprocess.CompletedProcess
     return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)
 
 
-def test_g11_a_reader_that_goes_away_ends_the_command_quietly():
+def test_a_reader_that_goes_away_ends_the_command_quietly():
     gone, kept = os.pipe()
     os.close(gone)
     for arguments in (["claims"], ["claims", "--json"], ["list"]):
@@ -302,14 +302,14 @@ def test_g11_a_reader_that_goes_away_ends_the_command_quietly():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_g11_a_full_disk_is_one_sentence():
+def test_a_full_disk_is_one_sentence():
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = command_line("claims", stdout=full)
     assert done.returncode == 74
     assert done.stderr == "counterplay: the output cannot be written: No space left on device\n"
 
 
-def test_g11_help_explains_commands(capsys: pytest.CaptureFixture[str]):
+def test_help_explains_commands(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["help", "run"]) == 0
     assert "counterplay run --all --check" in " ".join(capsys.readouterr().out.split())
     assert cli.run(["help"]) == 0
@@ -323,7 +323,7 @@ def test_g11_help_explains_commands(capsys: pytest.CaptureFixture[str]):
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_g11_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]):
+def test_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]):
     if importlib.util.find_spec(cli.COMMANDS[name][0]) is None:
         pytest.skip(f"{name} is not part of this build")
     assert cli.run([name, "--help"]) == 0
@@ -366,12 +366,12 @@ def test_the_usage_of_an_audit_names_its_arguments_once(capsys: pytest.CaptureFi
     assert "Usage: counterplay audit MODEL DATA [OPTIONS]" in lines
 
 
-def test_g11_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
+def test_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["campaign", "next", "--help"]) == 0
     assert "Guide: docs/areas/labeling.md" in " ".join(capsys.readouterr().out.split())
 
 
-def test_g11_a_release_with_an_address_links_to_it(monkeypatch: pytest.MonkeyPatch):
+def test_a_release_with_an_address_links_to_it(monkeypatch: pytest.MonkeyPatch):
     named = Message()
     monkeypatch.setattr("importlib.metadata.metadata", lambda name: named)
     assert cli.documentation() == "docs"
@@ -380,13 +380,13 @@ def test_g11_a_release_with_an_address_links_to_it(monkeypatch: pytest.MonkeyPat
     assert cli.documentation() == "https://example.org/counterplay/docs"
 
 
-def test_g11_completion_knows_commands_and_their_options():
+def test_completion_knows_commands_and_their_options():
     variables = {**os.environ, "_COUNTERPLAY_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     words = {**variables, "COMP_WORDS": "counterplay ver"}
     assert command_line(stdout=subprocess.PIPE, env=words).stdout.split() == ["verify"]
 
 
-def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
+def test_no_color(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     for arguments, colored in (
         (["list"], True),
@@ -400,7 +400,7 @@ def test_g11_no_color(monkeypatch: pytest.MonkeyPatch):
         assert ("\x1b[3" in done.stdout) <= colored
 
 
-def test_g11_one_claim_is_shown_with_its_proof_tests_and_studies(
+def test_one_claim_is_shown_with_its_proof_tests_and_studies(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
@@ -458,7 +458,7 @@ def test_a_closed_output_is_no_defect():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_g11_full_scale_without_its_data_does_no_work(
+def test_full_scale_without_its_data_does_no_work(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(registry, "GROUP", "counterplay.studies")

@@ -166,7 +166,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_g2_strict_build_has_every_page(site: Path) -> None:
+def test_strict_build_has_every_page(site: Path) -> None:
     for uri in (*pages.generated(), "index.md", "getting-started.md", "speed.md", "studies.md"):
         folder = uri.removesuffix(".md").removesuffix("index")
         assert (site / folder / "index.html").exists(), uri
@@ -251,7 +251,7 @@ def test_signatures_show_no_private_fields() -> None:
 
 
 @pytest.mark.long
-def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
+def test_every_public_name_has_a_page_of_its_own(site: Path) -> None:
     index = (site / "api" / "datasets" / "index.html").read_text(encoding="utf-8")
     for name in ("Dataset", "fetch", "list_datasets", "load"):
         page = (site / "api" / "datasets" / name / "index.html").read_text(encoding="utf-8")
@@ -261,7 +261,7 @@ def test_g7_every_public_name_has_a_page_of_its_own(site: Path) -> None:
     assert (site / "api" / "tradeoff" / "bounds.hedge_regret" / "index.html").exists()
 
 
-def test_g7_the_index_says_in_one_line_what_a_name_is() -> None:
+def test_the_index_says_in_one_line_what_a_name_is() -> None:
     for package in reference.api_packages():
         made = reference.api_pages(package)
         index = made[f"api/{package}/index.md"]

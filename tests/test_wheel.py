@@ -53,7 +53,7 @@ def metadata(wheel: Path) -> str:
     return zipfile.ZipFile(wheel).read(name).decode()
 
 
-def test_g8_the_wheel_is_typed_and_its_description_has_no_dead_link(wheel: Path):
+def test_the_wheel_is_typed_and_its_description_has_no_dead_link(wheel: Path):
     files = zipfile.ZipFile(wheel).namelist()
     assert {"counterplay/py.typed", "counterplay/claim_tests.json"} <= set(files)
     assert any(name.endswith("/licenses/LICENSE") for name in files)
@@ -62,7 +62,7 @@ def test_g8_the_wheel_is_typed_and_its_description_has_no_dead_link(wheel: Path)
 
 
 @pytest.mark.slow
-def test_g8_a_release_with_an_address_has_absolute_links(tmp_path: Path):
+def test_a_release_with_an_address_has_absolute_links(tmp_path: Path):
     address = "https://example.org/counterplay"
     text = metadata(build(tmp_path, address))
     named = dict(re.findall(r"^Project-URL: (\w+), (.*)$", text, flags=re.MULTILINE))
@@ -139,7 +139,7 @@ def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProc
         (["run", "tradeoff/switch-tax", "--check"], "holds"),
     ],
 )
-def test_g1_commands_work_without_constraints(
+def test_commands_work_without_constraints(
     python: Path, tmp_path: Path, arguments: list[str], expected: str
 ):
     done = run(python, tmp_path, "-m", "counterplay", *arguments)
@@ -148,7 +148,7 @@ def test_g1_commands_work_without_constraints(
 
 
 @pytest.mark.claim("27.24")
-def test_g1_the_audit_helps_without_constraints(python: Path, tmp_path: Path):
+def test_the_audit_helps_without_constraints(python: Path, tmp_path: Path):
     script = python.parent / "counterplay"
     ways = [[script], [python, "-m", "counterplay"]]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -169,7 +169,7 @@ def test_g1_the_audit_helps_without_constraints(python: Path, tmp_path: Path):
     assert run(python, tmp_path, "-c", program).returncode == 0
 
 
-def test_g1_a_wrong_option_is_one_sentence(python: Path, tmp_path: Path):
+def test_a_wrong_option_is_one_sentence(python: Path, tmp_path: Path):
     done = run(python, tmp_path, "-m", "counterplay", "--nope")
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
@@ -177,7 +177,7 @@ def test_g1_a_wrong_option_is_one_sentence(python: Path, tmp_path: Path):
     assert "--nope" in line
 
 
-def test_g9_a_stranger_may_use_the_word_claim_in_his_own_tests(python: Path, tmp_path: Path):
+def test_a_stranger_may_use_the_word_claim_in_his_own_tests(python: Path, tmp_path: Path):
     (tmp_path / "test_it.py").write_text(
         "import pytest\n@pytest.mark.claim('x')\ndef test_it(): assert True\n"
     )
@@ -187,18 +187,18 @@ def test_g9_a_stranger_may_use_the_word_claim_in_his_own_tests(python: Path, tmp
 
 
 @pytest.mark.slow
-def test_g1_an_audit_runs_without_constraints(python: Path, tmp_path: Path):
+def test_an_audit_runs_without_constraints(python: Path, tmp_path: Path):
     done = run(python, tmp_path, "-m", "counterplay", "audit", "demo", "-o", "audit.html")
     assert done.returncode == 0, done.stderr
     assert "Do this next" in (tmp_path / "audit.html").read_text(encoding="utf-8")
 
 
-def test_g3_every_module_imports(python: Path, tmp_path: Path):
+def test_every_module_imports(python: Path, tmp_path: Path):
     import_everything(python, tmp_path, SKIPPED_MODULES)
 
 
 @pytest.mark.slow
-def test_g3_the_oldest_versions_of_the_extras(
+def test_the_oldest_versions_of_the_extras(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     folder = tmp_path_factory.mktemp("extras")
@@ -210,7 +210,7 @@ def test_g3_the_oldest_versions_of_the_extras(
 
 
 @pytest.mark.slow
-def test_g3_the_oldest_versions_of_torch_flower_and_ray(
+def test_the_oldest_versions_of_torch_flower_and_ray(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     """Apart from the other extras: these wheels bring gigabytes, and Flower a newer Rich."""
@@ -261,13 +261,13 @@ OF_CLUSTERS = [
 ]
 
 
-def test_g3_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path):
+def test_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path):
     slice_of_tests(
         python,
         tmp_path,
         [
             "invariance/test_inclusion.py",
-            "strategic/graphs/test_strategic_erm.py::test_s3_optimal_means_that_no_halfspace_is_better",
+            "strategic/graphs/test_strategic_erm.py::test_optimal_means_that_no_halfspace_is_better",
             "tables/test_table.py",
             "tables/test_labels.py",
         ],

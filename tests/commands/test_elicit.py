@@ -141,8 +141,8 @@ def test_columns_are_asked_for_when_none_are_named(cars: Path) -> None:
 
 
 @pytest.mark.claim("26.15")
-def test_e2_json_row_is_the_row_of_the_file(cars: Path) -> None:
-    """E2: incomplete rows are left out, but the rows of the file keep their numbers."""
+def test_json_row_is_the_row_of_the_file(cars: Path) -> None:
+    """Incomplete rows are left out, but the rows of the file keep their numbers."""
     frame = pd.read_csv(cars)
     holes = pd.DataFrame({"model": ["x", "y"], "comfort": [0.5, np.nan], "noise": [1.0, 2.0]})
     pd.concat([holes, frame]).to_csv(cars, index=False)
@@ -166,7 +166,7 @@ def test_what_was_found_out_about_the_file_is_said(cars: Path) -> None:
 
 
 @pytest.mark.parametrize("index", ["model", None])
-def test_e2_rows_of_a_parquet_file_are_counted_whatever_its_index(
+def test_rows_of_a_parquet_file_are_counted_whatever_its_index(
     cars: Path, index: str | None
 ) -> None:
     pytest.importorskip("pyarrow")
@@ -297,7 +297,7 @@ def test_a_questionnaire_with_slips_is_exported_and_proved_again(cars: Path) -> 
 
 
 @pytest.mark.claim("26.16")
-def test_e9_the_last_answer_can_be_undone(cars: Path) -> None:
+def test_the_last_answer_can_be_undone(cars: Path) -> None:
     result = talk(cars, "1", "s", "u", "2", "s", options=RELIABLE, exact=False)
     assert "u to undo, enter to finish" in result.output
     assert "took the last answer back" in result.output
@@ -309,7 +309,7 @@ def test_e9_the_last_answer_can_be_undone(cars: Path) -> None:
 @pytest.mark.parametrize(
     "option", [["--target", "0.3"], ["--seed", "7"], ["--errors", "0.2"], ["--show", "3"]]
 )
-def test_e9_other_options_on_resume_are_refused_by_name(cars: Path, option: list[str]) -> None:
+def test_other_options_on_resume_are_refused_by_name(cars: Path, option: list[str]) -> None:
     talk(cars, "1", "q", options=RELIABLE, exact=False)
     again = talk(cars, "q", options=[*COLUMNS, *option], exact=False)
     assert f"was started with {option[0]} " in str(again.exception)
@@ -317,14 +317,14 @@ def test_e9_other_options_on_resume_are_refused_by_name(cars: Path, option: list
 
 
 @pytest.mark.claim("26.16")
-def test_e9_another_name_column_is_refused(cars: Path) -> None:
+def test_another_name_column_is_refused(cars: Path) -> None:
     talk(cars, "1", "q", options=RELIABLE, exact=False)
     again = talk(cars, "q", options=["--name", "comfort"], exact=False)
     assert "was started with --name model" in str(again.exception)
 
 
 @pytest.mark.claim("26.16")
-def test_e9_equal_names_get_a_number(cars: Path) -> None:
+def test_equal_names_get_a_number(cars: Path) -> None:
     frame = pd.read_csv(cars).rename(columns={"model": "Name"}).assign(Name="bee")
     frame.to_csv(cars, index=False)
     result = talk(cars, "q", options=COLUMNS[:-2], exact=False)
@@ -332,7 +332,7 @@ def test_e9_equal_names_get_a_number(cars: Path) -> None:
 
 
 @pytest.mark.claim("26.16")
-def test_e9_quitting_prints_json(cars: Path) -> None:
+def test_quitting_prints_json(cars: Path) -> None:
     arguments = [str(cars), *RELIABLE, "--json"]
     result = CliRunner().invoke(app, arguments, input="1\nq\n")
     record = json.loads(result.stdout)
@@ -342,7 +342,7 @@ def test_e9_quitting_prints_json(cars: Path) -> None:
 
 
 @pytest.mark.claim("26.16")
-def test_e9_an_unknown_column_is_named_as_unknown(cars: Path) -> None:
+def test_an_unknown_column_is_named_as_unknown(cars: Path) -> None:
     talk(cars, "1", "q", options=RELIABLE, exact=False)
     again = talk(cars, "q", options=["--benefit", "comfrt"], exact=False)
     assert "comfrt" in str(again.exception)

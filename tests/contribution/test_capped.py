@@ -105,7 +105,7 @@ def test_no_stable_plan_although_there_is_plenty() -> None:
 
 
 @pytest.mark.claim("23.04")
-def test_f7_a_swap_that_a_cap_forbids_is_no_envy() -> None:
+def test_a_swap_that_a_cap_forbids_is_no_envy() -> None:
     W = 0.5 + 0.5 * np.eye(3)
     cap = np.array([140.0, 140, 14])
     found = capped.envy_free(Capped(W, np.full(3, 120.0), cap, np.ones(3)))

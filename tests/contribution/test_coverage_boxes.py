@@ -25,7 +25,7 @@ def real_game(seed: int, k: int) -> CoverageGame:
 
 
 @pytest.mark.claim("23.12")
-def test_f5_anarchy_is_the_dearest_stable_plan() -> None:
+def test_anarchy_is_the_dearest_stable_plan() -> None:
     game = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
     plan = plan_contributions(game)
     assert plan.price_of_anarchy == 2.0
@@ -34,7 +34,7 @@ def test_f5_anarchy_is_the_dearest_stable_plan() -> None:
 
 
 @pytest.mark.claim("23.13")
-def test_f6_whole_numbers_are_enumerated() -> None:
+def test_whole_numbers_are_enumerated() -> None:
     game = CoverageGame(
         [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]],
         mu=[0.679, 0.7075],
@@ -48,7 +48,7 @@ def test_f6_whole_numbers_are_enumerated() -> None:
 
 @pytest.mark.claim("23.13")
 @pytest.mark.parametrize("seed", range(7))
-def test_f6_plans_of_889_games_are_those_of_enumeration(seed: int) -> None:
+def test_plans_of_889_games_are_those_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(127):
         k, n = int(rng.integers(2, 4)), int(rng.integers(2, 5))
@@ -65,7 +65,7 @@ def test_f6_plans_of_889_games_are_those_of_enumeration(seed: int) -> None:
 
 
 @pytest.mark.claim("23.14")
-def test_f6_the_infimum_of_the_worked_game() -> None:
+def test_the_infimum_of_the_worked_game() -> None:
     game = CoverageGame(WORKED, mu=WORKED_MU)
     found = envy_free_infimum(game, gap=0.01)
     assert found.closed

@@ -128,7 +128,7 @@ def by_hand(game: CoverageGame, top: int) -> tuple[float, float, float, float]:
 F5 = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
 
 
-def test_f5_price_of_anarchy_looks_at_the_dearest_stable_plan() -> None:
+def test_price_of_anarchy_looks_at_the_dearest_stable_plan() -> None:
     cheapest, low, high, _ = by_hand(F5, 6)
     plan = plan_contributions(F5)
     assert high == 2 * low
@@ -142,7 +142,7 @@ F6 = CoverageGame(
 )
 
 
-def test_f6_the_envy_free_plan_of_a_small_game_is_the_cheapest() -> None:
+def test_the_envy_free_plan_of_a_small_game_is_the_cheapest() -> None:
     assert by_hand(F6, 6)[3] == 3.0  # for example nothing from party 0, three samples from party 1
     plan = plan_contributions(F6)
     assert plan.envy_free is not None
@@ -167,7 +167,7 @@ def random_game(seed: int) -> tuple[CoverageGame, int]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_f5_f6_prices_equal_a_search_of_all_plans(seed: int) -> None:
+def test_prices_equal_a_search_of_all_plans(seed: int) -> None:
     game, top = random_game(seed)
     cheapest, low, high, fair = by_hand(game, top)
     plan = plan_contributions(game)
@@ -180,7 +180,7 @@ def test_f5_f6_prices_equal_a_search_of_all_plans(seed: int) -> None:
 
 
 @pytest.mark.parametrize("caps", [[1, 3], [2, 1], [3, 2]])
-def test_f6_caps_limit_the_plans_and_the_swaps(caps: list[int]) -> None:
+def test_caps_limit_the_plans_and_the_swaps(caps: list[int]) -> None:
     game = F6.with_upper(caps)
     plan, fair = plan_contributions(game), by_hand(game, 3)[3]
     assert plan.price_of_fairness * plan.optimal.total == pytest.approx(fair, nan_ok=True)
@@ -191,7 +191,7 @@ F6_REAL = CoverageGame(
 )
 
 
-def test_f6_fractions_are_called_best_found() -> None:
+def test_fractions_are_called_best_found() -> None:
     other = (0.6793, 0.2774, 0.0168)
     assert envy_report(F6_REAL, other).is_envy_free
     plan = plan_contributions(F6_REAL)
@@ -206,7 +206,7 @@ def test_f6_fractions_are_called_best_found() -> None:
     assert "best found" not in said["stable plan"]
 
 
-def test_f6_too_many_plans_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_plans_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "MAX_PLANS", 3)
     with pytest.raises(ConvergenceError, match="more than 3 plans"):
         cheaper_envy_free_plan(F6, lower=3, known=4)

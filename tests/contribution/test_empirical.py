@@ -107,7 +107,7 @@ def small_site(seed: int, *, integral: bool = True, mu: float = 0.7) -> Empirica
 @pytest.mark.claim("23.04")
 @pytest.mark.parametrize("integral", [True, False])
 @pytest.mark.parametrize(("seed", "mu"), [(0, 0.6), (1, 0.7), (2, 0.7), (2, 0.75), (3, 0.6)])
-def test_f7_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: bool) -> None:
+def test_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: bool) -> None:
     game = small_site(seed, integral=integral, mu=mu)
     plan = plan_contributions(game)
     for found in plan.plans.values():
@@ -115,7 +115,7 @@ def test_f7_a_small_site_does_not_stop_the_plan(seed: int, mu: float, integral: 
         assert (game.utilities(found.theta) >= mu - 1e-9).all()
 
 
-def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
+def test_swaps_that_break_a_cap_are_not_evaluated() -> None:
     game = small_site(0)
     theta = np.array([42.0, 5.0, 8.0])
     swapped = game.swap_utilities(theta)
@@ -131,7 +131,7 @@ def test_f7_swaps_that_break_a_cap_are_not_evaluated() -> None:
         game.utilities([42, 5, 9])
 
 
-def test_f7_a_target_out_of_reach_is_refused_by_name() -> None:
+def test_a_target_out_of_reach_is_refused_by_name() -> None:
     game = small_site(1, mu=0.99)
     assert (game.utilities(game.caps) < 0.99).any()
     with pytest.raises(InfeasibleError, match=r"cannot reach mu=0\.99 even if everybody"):
@@ -155,7 +155,7 @@ def by_hand(frame: pd.DataFrame) -> np.ndarray:
     return np.column_stack([*indicators, frame["age"]])
 
 
-def test_f9_frames_and_a_pipeline_that_picks_columns_by_name() -> None:
+def test_frames_and_a_pipeline_that_picks_columns_by_name() -> None:
     """The same numbers as with the words coded by hand, whatever the order of the columns."""
     coder = ColumnTransformer(
         [("words", OneHotEncoder(categories=[list("ABC")]), ["ward"])], remainder="passthrough"
@@ -169,7 +169,7 @@ def test_f9_frames_and_a_pipeline_that_picks_columns_by_name() -> None:
         assert np.allclose(game.utilities([20, 10, 0]), expected.utilities([20, 10, 0]))
 
 
-def test_f9_what_the_classifier_complains_about_is_one_sentence() -> None:
+def test_what_the_classifier_complains_about_is_one_sentence() -> None:
     coder = ColumnTransformer([("words", OneHotEncoder(), ["ward"])])
     sites = [(X.rename(columns={"ward": "unit"}), y) for X, y in hospitals()]
     model = make_pipeline(coder, LogisticRegression())

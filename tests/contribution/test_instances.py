@@ -32,7 +32,7 @@ def test_segment_between_two_stable_plans(alpha: float) -> None:
 
 
 @pytest.mark.claim("04.19")
-def test_k4_values_and_envious_pairs() -> None:
+def test_values_and_envious_pairs() -> None:
     game = instances.k4_edges()
     for matching in (1.0, 0.0):
         theta = instances.k4_segment(matching)
@@ -51,7 +51,7 @@ def test_k4_values_and_envious_pairs() -> None:
 
 
 @pytest.mark.claim("04.19")
-def test_k4_switch_points() -> None:
+def test_switch_points() -> None:
     game = instances.k4_edges()
     grid = np.arange(500, 1001) / 1000
     plans = [instances.k4_segment(a) for a in grid]

@@ -98,7 +98,7 @@ def test_bad_input_gets_a_sentence(options: dict[str, object], text: str) -> Non
 
 
 @pytest.mark.parametrize("n_agents", [301, 10**6, 2**63, 10**300])
-def test_r5_more_agents_than_rows_are_refused_before_the_work(n_agents: int) -> None:
+def test_more_agents_than_rows_are_refused_before_the_work(n_agents: int) -> None:
     with pytest.raises(InvalidInputError, match="300 rows are too few for") as caught:
         heterogeneous_split(np.zeros((300, 1)), np.arange(300) % 3, n_agents, own_fraction=0.5)
     assert len(str(caught.value)) <= 300
@@ -116,7 +116,7 @@ def test_words_and_frames_are_dealt_like_numbers() -> None:
         heterogeneous_split(X, np.where(np.arange(60) == 4, np.nan, y), 4, own_fraction=0.5)
 
 
-def test_f16_missing_labels_and_infinite_cells_are_named_by_their_place() -> None:
+def test_missing_labels_and_infinite_cells_are_named_by_their_place() -> None:
     with pytest.raises(InvalidInputError, match="row 8"):
         heterogeneous_split(np.zeros((10, 2)), [0, 1] * 4 + [np.nan, 1], own_fraction=0.5)
     X = np.ones((5, 4))
@@ -128,7 +128,7 @@ def test_f16_missing_labels_and_infinite_cells_are_named_by_their_place() -> Non
         train(parties, SafeStep(0.02), step_size=0.1, rounds=3)
 
 
-def test_f16_more_agents_than_rows_and_infinite_local_work_are_refused() -> None:
+def test_more_agents_than_rows_and_infinite_local_work_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"n_agents|agents"):
         heterogeneous_split(np.zeros((10, 2)), [0, 1] * 5, 10**9, own_fraction=0.5)
     X = np.ones((5, 4))

@@ -41,8 +41,8 @@ def test_names_and_descriptions_are_in_original_units() -> None:
 
 
 @pytest.mark.parametrize("scale", ["range", "max"])
-def test_e3_volunteered_vectors_are_in_the_units_of_the_columns(scale: str) -> None:
-    """E3: of two equally good items the cheaper one is preferred by everybody."""
+def test_volunteered_vectors_are_in_the_units_of_the_columns(scale: str) -> None:
+    """Of two equally good items the cheaper one is preferred by everybody."""
     frame = pd.DataFrame({"quality": [1.0, 2.0, 3.0], "price": [10.0, 20.0, 30.0]})
     catalogue = Catalogue(frame, ["quality"], ["price"], scale=scale)  # type: ignore[arg-type]
     assert catalogue.normalise(frame.to_numpy()) == pytest.approx(catalogue.values)

@@ -228,8 +228,8 @@ def coarse_people(n: int, seed: int):
 
 @pytest.mark.claim("26.19")
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
-def test_e6_the_worth_question_is_counted() -> None:
-    """E6: benchmark, one ratio and "benchmark or nothing": three questions."""
+def test_the_worth_question_is_counted() -> None:
+    """Benchmark, one ratio and "benchmark or nothing": three questions."""
     result = answered_by(
         PreferenceElicitor([[1.0, 0.0], [0.0, 1.0]]), LinearPreferenceUser([1.0, 1.0], 5.0)
     )
@@ -239,7 +239,7 @@ def test_e6_the_worth_question_is_counted() -> None:
 
 @pytest.mark.claim("26.19")
 @pytest.mark.filterwarnings("ignore::counterplay.errors.AssumptionWarning")
-def test_e6_coarse_people_stay_below_the_bound() -> None:
+def test_coarse_people_stay_below_the_bound() -> None:
     reached = 0
     for values, w, eps in coarse_people(300, seed=6):
         result = answered_by(PreferenceElicitor(values), LinearPreferenceUser(w, eps))
@@ -259,8 +259,8 @@ def test_e6_coarse_people_stay_below_the_bound() -> None:
     [{}, {"precision": True}, {"refine": 1, "precision": True}, {"refine": 4}, {"max_queries": 4},
      {"nonneg": True}],
 )  # fmt: skip
-def test_e7_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None:
-    """E7: no bound is exceeded; it is infinite where the benchmark cannot be told from nothing."""
+def test_ratio_errors_are_guaranteed_or_void(options: dict[str, Any]) -> None:
+    """No bound is exceeded; it is infinite where the benchmark cannot be told from nothing."""
     void = 0
     for values, w, eps in coarse_people(500, seed=7):
         result = answered_by(PreferenceElicitor(values, **options), LinearPreferenceUser(w, eps))

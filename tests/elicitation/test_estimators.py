@@ -263,14 +263,14 @@ def test_rules_for_delta() -> None:
 
 @pytest.mark.parametrize("name", ["k", "d", "scale", "eps", "norm_w", "best_value"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, "3", None])
-def test_r5_no_threshold_follows_from_what_is_no_number(name: str, value: object) -> None:
-    """R5: truncation_delta(k=nan) was nan."""
+def test_no_threshold_follows_from_what_is_no_number(name: str, value: object) -> None:
+    """``truncation_delta(k=nan)`` was nan."""
     given = {"k": 3, "d": 3, "scale": 2.0, "eps": 1e-3, "norm_w": 1.0, "best_value": 5.0}
     with pytest.raises(InvalidInputError, match=name):
         truncation_delta("proof", **{**given, name: value})  # type: ignore[arg-type]  # wrong
 
 
-def test_r5_huge_numbers_are_refused_instead_of_infinite() -> None:
+def test_huge_numbers_are_refused_instead_of_infinite() -> None:
     with pytest.raises(InvalidInputError, match="not finite"):
         truncation_delta("proof", k=3, d=3, scale=1e300, eps=1.0, norm_w=1.0, best_value=1.0)
 
@@ -279,8 +279,8 @@ def test_r5_huge_numbers_are_refused_instead_of_infinite() -> None:
     ("V", "row"),
     [([[0.0, 0.0], [0.0, 0.0]], 0), ([[1.0, 2.0], [2.0, 4.0]], 1), ([[1.0, 0.0], [0.0, 0.0]], 1)],
 )
-def test_r5_dependent_rows_are_named(V: list[list[float]], row: int) -> None:
-    """R5: truncated_preference with V all zero raised LinAlgError."""
+def test_dependent_rows_are_named(V: list[list[float]], row: int) -> None:
+    """``truncated_preference`` with V all zero raised LinAlgError."""
     with pytest.raises(InvalidInputError, match=f"row {row} of V depends"):
         truncated_preference(V, [0.5], extents=[1.0, 1.0], delta=0.01)
     with pytest.raises(InvalidInputError, match="never independent"):

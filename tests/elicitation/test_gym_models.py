@@ -211,7 +211,7 @@ def test_unfinished_environments_are_refused() -> None:
 
 
 @pytest.mark.claim("26.21")
-def test_e8_only_states_within_the_horizon_are_visited() -> None:
+def test_only_states_within_the_horizon_are_visited() -> None:
     class Corridor:
         """Never ends."""
 

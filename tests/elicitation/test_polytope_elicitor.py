@@ -332,8 +332,8 @@ def saved_states() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["table", "process"])
-def test_e12_damaged_questionnaires_are_refused(kind: str) -> None:
-    """E12: every field dropped, of another type, NaN, huge or negative: refused, never guessed."""
+def test_damaged_questionnaires_are_refused(kind: str) -> None:
+    """Every field dropped, of another type, NaN, huge or negative: refused, never guessed."""
     saved = saved_states()[kind]
     source, state = saved["source"], saved["state"]
     PolytopeElicitor.from_json(json.dumps(state), source)

@@ -252,7 +252,7 @@ def test_an_attribute_of_unknown_sign(sign: float) -> None:
 
 @pytest.mark.claim("26.14")
 def test_volunteered_vectors_are_in_raw_units() -> None:
-    """E3: of two equally good items the cheaper one is better."""
+    """Of two equally good items the cheaper one is better."""
     frame = pd.DataFrame({"quality": [1.0, 2.0, 3.0, 2.5], "price": [5.0, 10.0, 30.0, 20.0]})
     session = ReliableElicitor(Catalogue(frame, ["quality"], ["price"]), random_state=0)
     session.volunteer([2.0, 10.0], [2.0, 20.0], "first")
@@ -342,7 +342,7 @@ def test_answers_may_be_names() -> None:
 
 
 def test_rows_are_those_of_the_callers_frame() -> None:
-    """E2: an incomplete first row does not shift the others."""
+    """An incomplete first row does not shift the others."""
     frame = pd.DataFrame({"a": [np.nan, 0.1, 0.9, 0.3], "b": [0.5, 0.2, 0.8, 0.9]})
     items = Catalogue(frame, ["a", "b"], on_missing="drop")
     result = answered_by(ReliableElicitor(items, random_state=0), person(np.array([0.9, 0.1]), 0))
@@ -396,7 +396,7 @@ def test_bad_settings_are_refused(build: Callable[[], Any], told: str) -> None:
 @pytest.mark.claim("26.17")
 @pytest.mark.parametrize("bad", [None, "false", float("nan"), 10**6, -1, [], {"a": 1}], ids=str)
 def test_damaged_states_are_refused(bad: Any) -> None:
-    """E12: every field dropped or replaced; only what has the same meaning is accepted."""
+    """Every field dropped or replaced; only what has the same meaning is accepted."""
     import json
 
     session = ReliableElicitor(TABLE, random_state=0, target_regret=0.1)

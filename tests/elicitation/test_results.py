@@ -11,8 +11,8 @@ ITEMS = np.random.default_rng(0).random((30, 2))
 
 
 @pytest.mark.claim("26.09")
-def test_e5_the_exact_certificate_says_its_condition() -> None:
-    """E5: it holds if every answer is right, or for the answers that were kept."""
+def test_the_exact_certificate_says_its_condition() -> None:
+    """It holds if every answer is right, or for the answers that were kept."""
     session = PolytopeElicitor(ITEMS, contradictions="set_aside", random_state=0)
     result = answered_by(session, LinearPreferenceUser([1.0, 0.5], eps=1e-6))
     assert "below the best possible if every answer is right" in result.summary()

@@ -68,7 +68,7 @@ def test_nobody_leaves_whoever_is_asked(fraction: float, steps: float) -> None:
 
 
 @pytest.mark.claim("23.17")
-def test_f1_converged_is_true_and_the_rule_on_the_sample_alone_is_not() -> None:
+def test_converged_is_true_and_the_rule_on_the_sample_alone_is_not() -> None:
     claims = false = lost = 0
     for seed in range(5):
         world = HuberWorld(seed)
@@ -98,7 +98,7 @@ def test_fewer_answers_than_with_everybody_in_every_round() -> None:
 
 
 @pytest.mark.claim("23.19")
-def test_f1_the_seed_alone_decides_who_is_asked() -> None:
+def test_the_seed_alone_decides_who_is_asked() -> None:
     runs = []
     for seed, noise in ((0, 1), (0, 2), (1, 1)):
         random.seed(noise)

@@ -54,7 +54,7 @@ LIES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.claim("23.24")
-def test_f10_every_malformed_reply_is_refused_by_name_and_stops_nobody() -> None:
+def test_every_malformed_reply_is_refused_by_name_and_stops_nobody() -> None:
     assert len(LIES) >= 40
     world = HuberWorld(1, parties=5)
     for name, kind, value in LIES:
@@ -76,7 +76,7 @@ def test_f10_every_malformed_reply_is_refused_by_name_and_stops_nobody() -> None
 
 
 @pytest.mark.claim("23.25")
-def test_f10_one_loud_party_does_little() -> None:
+def test_one_loud_party_does_little() -> None:
     world = HuberWorld(4)
     for size in (1e160, 1e4):
         loud = world.parties().replace("p3", answer=lambda a, s=size: a | {"gradient": GOOD * s})
@@ -92,7 +92,7 @@ def test_f10_one_loud_party_does_little() -> None:
 
 
 @pytest.mark.claim("23.25")
-def test_f10_a_liar_that_blocks_is_named_and_loses_its_veto() -> None:
+def test_a_liar_that_blocks_is_named_and_loses_its_veto() -> None:
     """It claims to stand at its margin, with the gradient that everybody else wants to follow."""
     world = HuberWorld(4)
 
@@ -124,13 +124,13 @@ def test_f10_a_liar_that_blocks_is_named_and_loses_its_veto() -> None:
 
 
 @pytest.mark.claim("23.25")
-def test_f10_a_negative_loss_is_refused() -> None:
+def test_a_negative_loss_is_refused() -> None:
     with pytest.raises(ValueError, match="loss"):
         read_answer({"loss": -1e9, "gradient": GOOD}, GOOD, 0.1, Trust())
 
 
 @pytest.mark.claim("23.28")
-def test_f14_answers_that_cannot_be_used_are_not_silence() -> None:
+def test_answers_that_cannot_be_used_are_not_silence() -> None:
     world = HuberWorld(0, parties=3)
     parties = world.parties()
     for name in parties.data:
@@ -191,7 +191,7 @@ def test_honest_statistics_are_the_mean_by_rows_to_the_last_digit() -> None:
 
 
 @pytest.mark.claim("23.26")
-def test_f11_the_largest_distance_is_that_of_a_party_that_left() -> None:
+def test_the_largest_distance_is_that_of_a_party_that_left() -> None:
     """The construction on which averaging fails: the last loss of the one who left is 15/16."""
     from counterplay.defection import instances
     from counterplay.federated import CallableObjective, LocalParties

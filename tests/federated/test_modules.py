@@ -1,4 +1,4 @@
-"""Any torch module: loss and gradient are those of autograd on the module itself (F2 to F4)."""
+"""Any torch module: loss and gradient are those of autograd on the module itself."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ UNUSUAL = ["plain", "F2 tied", "F3 frozen", "F4 forward", "F4 hook", "F4 pre-hoo
 
 
 @pytest.mark.parametrize("kind", UNUSUAL)
-def test_f2_f3_f4_loss_and_gradient_are_those_of_the_module(kind: str) -> None:
+def test_loss_and_gradient_are_those_of_the_module(kind: str) -> None:
     module = unusual(kind)
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
@@ -221,7 +221,7 @@ def test_f2_f3_f4_loss_and_gradient_are_those_of_the_module(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["module", "parameter", "forward"])
-def test_f4_what_cannot_run_on_copies_is_refused(kind: str) -> None:
+def test_what_cannot_run_on_copies_is_refused(kind: str) -> None:
     module = stack()
     if kind == "module":
         module[2].register_full_backward_hook(lambda part, inner, outer: None)
@@ -234,7 +234,7 @@ def test_f4_what_cannot_run_on_copies_is_refused(kind: str) -> None:
         torch_objective(module)
 
 
-def test_f3_a_frozen_layer_keeps_its_values_in_the_simulator() -> None:
+def test_a_frozen_layer_keeps_its_values_in_the_simulator() -> None:
     from counterplay.defection import DefectionSimulator
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""F15: there is one of everything, and the areas show the same objects."""
+"""There is one of everything, and the areas show the same objects."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SOURCES = Path(counterplay.federated.__file__).parents[1]
 
 @pytest.mark.claim("23.27")
 @pytest.mark.parametrize("name", ["FedAvg", "MWFed", "ADAGD", "SafeStep"])
-def test_f15_one_rule_of_each_name(name: str) -> None:
+def test_one_rule_of_each_name(name: str) -> None:
     assert getattr(counterplay.defection, name) is getattr(counterplay.federated, name)
     made = [p for p in SOURCES.rglob("*.py") if re.search(rf"^class {name}\b", p.read_text(), re.M)]
     assert [path.parent.name for path in made] == ["rules"]
 
 
 @pytest.mark.claim("23.27")
-def test_f15_clients_read_one_key() -> None:
+def test_clients_read_one_key() -> None:
     texts = {path.name: path.read_text() for path in SOURCES.rglob("*.py")}
     assert not [name for name, text in texts.items() if "local-batches" in text]
     client = SOURCES / "federated" / "flower" / "client.py"
@@ -32,7 +32,7 @@ def test_f15_clients_read_one_key() -> None:
 
 
 @pytest.mark.claim("23.28")
-def test_f14_docstring_guide_and_code_agree_on_how_many_parties_are_exact() -> None:
+def test_docstring_guide_and_code_agree_on_how_many_parties_are_exact() -> None:
     guide = (SOURCES.parents[1] / "docs" / "areas" / "contribution.md").read_text()
     docstring = " ".join((plan_contributions.__doc__ or "").split())
     assert f"up to {EXACT_DIRECTED} parties" in docstring

@@ -28,7 +28,7 @@ BASES = {
 
 @pytest.mark.claim("22.17")
 @pytest.mark.parametrize("name", BASES)
-def test_i6_votes_over_unlisted_groups_are_constant(name: str) -> None:
+def test_votes_over_unlisted_groups_are_constant(name: str) -> None:
     model = OrbitVoteClassifier(BASES[name], groups.set_permutations(6), random_state=0)
     model.fit(SETS[:300], LABELS[:300])
     wanted = model.predict(SETS[300:])
@@ -39,7 +39,7 @@ def test_i6_votes_over_unlisted_groups_are_constant(name: str) -> None:
 
 
 @pytest.mark.claim("22.17")
-def test_i6_votes_are_unbiased_for_the_mean_over_all_images() -> None:
+def test_votes_are_unbiased_for_the_mean_over_all_images() -> None:
     """200 draws of eight members, against the mean over all 720 images."""
     tree = DecisionTreeClassifier(max_depth=4, random_state=0).fit(SETS[:300], LABELS[:300])
     x = np.sort(SETS[300])
@@ -54,7 +54,7 @@ def test_i6_votes_are_unbiased_for_the_mean_over_all_images() -> None:
 
 @pytest.mark.claim("22.17")
 @pytest.mark.parametrize("group", [groups.set_permutations(6), groups.plane_motions(3)], ids=str)
-def test_i6_an_answer_does_not_depend_on_the_rows_beside_it(group) -> None:
+def test_an_answer_does_not_depend_on_the_rows_beside_it(group) -> None:
     """Members of an orbit are drawn once, not row by row."""
     model = OrbitVoteClassifier(BASES["tree"], group, random_state=0).fit(SETS[:300], LABELS[:300])
     features = OrbitFeatures(group, 5, random_state=0).fit(SETS[:300])
@@ -74,7 +74,7 @@ def conjugated(n: int) -> MatrixGroup:
 @pytest.mark.claim("22.18")
 @pytest.mark.parametrize("n", [3, 5, 12])
 @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e5, 1e7, 1e12])
-def test_i7_keys_are_kept_at_every_scale(n: int, scale: float) -> None:
+def test_keys_are_kept_at_every_scale(n: int, scale: float) -> None:
     rng = np.random.default_rng(n)
     X = rng.normal(size=(20_000, 2)) * scale
     for group in (groups.plane_rotations(n), conjugated(n)):
@@ -86,7 +86,7 @@ def test_i7_keys_are_kept_at_every_scale(n: int, scale: float) -> None:
 
 
 @pytest.mark.claim("22.18")
-def test_i7_validity_looks_at_the_keys_of_the_rows() -> None:
+def test_validity_looks_at_the_keys_of_the_rows() -> None:
     coarse = MatrixGroup(groups.plane_rotations(3).mats, digits=15)  # finer than rounding errors
     X = np.random.default_rng(0).normal(size=(50, 2)) * 1e7
     kept = coarse.orbit_key(coarse.act(1, X)) == coarse.orbit_key(X)

@@ -65,7 +65,7 @@ class Witness(ClassifierMixin, BaseEstimator):
 
 
 @every_wrapper
-def test_i5_columns_are_matched_by_name_and_reach_the_base(name: str) -> None:
+def test_columns_are_matched_by_name_and_reach_the_base(name: str) -> None:
     X, y = eyes()
     scale = ColumnTransformer([("all", StandardScaler(), ["age", "left", "right"])])  # by name
     model = WRAPPERS[name](make_pipeline(scale, LogisticRegression()), SWAP).fit(X, y)
@@ -89,7 +89,7 @@ def test_i5_columns_are_matched_by_name_and_reach_the_base(name: str) -> None:
 
 @every_wrapper
 @pytest.mark.parametrize("group", [SWAP, groups.sign_flips(3, [[0, 1]]), SymmetricGroup(1)])
-def test_i5_missing_values_pass_where_the_base_takes_them(name: str, group) -> None:
+def test_missing_values_pass_where_the_base_takes_them(name: str, group) -> None:
     X, y = eyes()
     rows = X.to_numpy(copy=True)
     rows[np.random.default_rng(2).random(rows.shape) < 0.2] = np.nan
@@ -106,7 +106,7 @@ def test_i5_missing_values_pass_where_the_base_takes_them(name: str, group) -> N
         WRAPPERS[name](boosted, MatrixGroup([np.eye(3), -np.eye(3)])).fit(rows, y)
 
 
-def test_i5_holes_are_part_of_the_orbit() -> None:
+def test_holes_are_part_of_the_orbit() -> None:
     nan = np.nan
     rows = np.array([[nan, 2.0, 1.0], [2.0, nan, 1.0], [2.0, 2.0, 1.0], [0.0, 2.0, 1.0]])
     for group in (SWAP, groups.set_permutations(3)):
@@ -121,7 +121,7 @@ def test_i5_holes_are_part_of_the_orbit() -> None:
 
 @every_wrapper
 @pytest.mark.parametrize("group", [None, groups.sequence_reversal(12), groups.sign_flips(12)])
-def test_i5_sparse_rows_give_what_dense_rows_give(name: str, group) -> None:
+def test_sparse_rows_give_what_dense_rows_give(name: str, group) -> None:
     rng = np.random.default_rng(3)
     rows = np.where(rng.random((80, 12)) < 0.3, rng.normal(size=(80, 12)).round(1), 0.0)
     y = (np.abs(rows).sum(axis=1) > 2.5).astype(int)
@@ -281,7 +281,7 @@ def test_copies_of_a_frame_have_its_names_and_the_rows_they_come_from() -> None:
         lambda: groups.set_permutations(100).sample(np.zeros((1000, 100)), 10**6),
     ],
 )
-def test_r5_sizes_are_refused_before_the_work(make) -> None:
+def test_sizes_are_refused_before_the_work(make) -> None:
     with pytest.raises(InvalidInputError, match=r"too many|at most|more than"):
         make()
 

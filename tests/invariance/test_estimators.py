@@ -134,7 +134,7 @@ def test_weighting_by_points_gives_every_point_weight_one() -> None:
 
 @pytest.mark.parametrize("voting", ["soft", "hard"])
 @pytest.mark.parametrize("random_state", [None, 5, np.random.default_rng(1)])
-def test_i6_orbit_vote_is_constant_on_orbits_that_cannot_be_listed(voting, random_state) -> None:
+def test_orbit_vote_is_constant_on_orbits_that_cannot_be_listed(voting, random_state) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     y = (X[:, 0] > X[:, 1]).astype(int)  # not invariant: a tree alone is far from constant
@@ -155,7 +155,7 @@ def test_i6_orbit_vote_is_constant_on_orbits_that_cannot_be_listed(voting, rando
     np.testing.assert_array_equal(model.predict(relabelled), model.predict(graphs.reshape(60, -1)))
 
 
-def test_i6_soft_votes_do_not_depend_on_the_order_of_images() -> None:
+def test_soft_votes_do_not_depend_on_the_order_of_images() -> None:
     X = np.random.default_rng(0).random((200, 12))
     y = np.arange(200) % 2
     forest = RandomForestClassifier(5, max_depth=4, random_state=0)
@@ -251,7 +251,7 @@ class CountingKey:
 
 
 @pytest.mark.claim("11.26")
-def test_i12_a_lookup_compares_one_key_whatever_the_size_of_the_table() -> None:
+def test_a_lookup_compares_one_key_whatever_the_size_of_the_table() -> None:
     """The time of it is measured in benchmarks/bench_invariance.py."""
     rng = np.random.default_rng(0)
     group = groups.d4((8, 8))

@@ -36,7 +36,7 @@ def boards(n: int, seed: int = 0):
 
 
 @pytest.mark.claim("22.11")
-def test_i3_turned_digits_get_the_orbit_kernel() -> None:
+def test_turned_digits_get_the_orbit_kernel() -> None:
     train, test = ORDER[:300], ORDER[300:900]
     advice = symmetry_advisor(
         LogisticRegression(max_iter=60), X[train], Y[train], TURNS, future="transformed",

@@ -72,7 +72,7 @@ def test_sign_flips_of_one_coordinate_are_absolute_values() -> None:
 
 @pytest.mark.parametrize("n", [3, 8])
 @pytest.mark.parametrize("scale", [1e-10, 1.0, 1e5, 1e7, 1e12])
-def test_i7_orbit_keys_of_rotations_survive_any_scale(n: int, scale: float) -> None:
+def test_orbit_keys_of_rotations_survive_any_scale(n: int, scale: float) -> None:
     rng = np.random.default_rng(n)
     round_numbers = [[1, 0], [2, 1], [0.5, 0.5], [0, 0], [3, 4], [0.1, 0.2], [10, 10]]
     X = np.vstack([rng.normal(size=(2000, 2)), round_numbers]) * scale

@@ -132,7 +132,7 @@ def test_order_of_arrival_does_not_matter(interleaved: bool) -> None:
 @pytest.mark.claim("24.16")
 @pytest.mark.parametrize("part", range(5))
 def test_coin_flips_are_not_explained_away(part: int) -> None:
-    """L2: no model is right, and the campaign does not pretend."""
+    """No model is right, and the campaign does not pretend."""
     missed = 0
     for seed in range(20 * part, 20 * part + 20):
         rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def test_coin_flips_are_not_explained_away(part: int) -> None:
 
 @pytest.mark.claim("24.17")
 def test_no_answer_is_overwritten_silently() -> None:
-    """L3: with noise, disputes are listed and adjudicated answers stand."""
+    """With noise, disputes are listed and adjudicated answers stand."""
     X, y = breast_cancer(150, 2)
     campaign = Campaign(X, owners=np.arange(150) % 3, classes=[0, 1], learner=GaussianNB(),
                         max_error=0.1, noise=0.15, scope="union", random_state=2)  # fmt: skip
@@ -177,7 +177,7 @@ def test_no_answer_is_overwritten_silently() -> None:
 
 @pytest.mark.claim("24.19")
 def test_real_tables_run_to_the_end() -> None:
-    """L7: frames with a column transformer, no classes_, sparse texts."""
+    """Frames with a column transformer, no classes_, sparse texts."""
     rng = np.random.default_rng(0)
     n = 90
     frame = pd.DataFrame({"age": rng.normal(size=n), "city": rng.choice(["Bonn", "Rom"], n)})

@@ -86,7 +86,7 @@ def test_killed_after_every_event_and_continued() -> None:
 
 @pytest.mark.claim("24.14")
 def test_damaged_and_foreign_logs() -> None:
-    """L6: whatever is wrong is refused by name."""
+    """Whatever is wrong is refused by name."""
     campaign, X, y = three_clinics(90, 0)
     for q in campaign.ask(1000):
         campaign.tell(q, y[q.item])
@@ -149,7 +149,7 @@ def test_owners_that_do_not_exist_are_refused() -> None:
 
 @pytest.mark.claim("24.15")
 def test_retraction_keeps_what_was_paid_and_refunds_nothing() -> None:
-    """L4: of eight answers seven stay in use, and none is asked again."""
+    """Of eight answers seven stay in use, and none is asked again."""
     X, y = breast_cancer(60, 0)
     campaign = Campaign(X, owners=np.arange(60) % 2, classes=[0, 1], learner=GaussianNB(),
                         max_error=0.1, random_state=0)  # fmt: skip

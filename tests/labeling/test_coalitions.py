@@ -20,7 +20,7 @@ def test_coalitions_of_three() -> None:
 
 
 @pytest.mark.claim("24.19")
-def test_l7_one_agent_alone() -> None:
+def test_one_agent_alone() -> None:
     table = compute_equilibria(instances.identical_pools(k=1), GBS())
     assert (table.least_core[0], table.least_core[1].tolist()) == (0.0, [3.0])
     assert table.stable == ()

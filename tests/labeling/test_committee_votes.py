@@ -47,7 +47,7 @@ def test_members_lose_weight_for_contradicted_labels() -> None:
 
 @pytest.mark.claim("24.21")
 def test_a_label_costs_one_pass_and_one_refit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """L8: work is counted, not seconds: one member's fit per batch, whatever their number."""
+    """Work is counted, not seconds: one member's fit per batch, whatever their number."""
     fits = []
     original = RefittedModel.fit
     monkeypatch.setattr(

@@ -10,7 +10,7 @@ from labeling.problems import plain_optimum, random_problem
 
 
 @pytest.mark.claim("24.20")
-def test_l1_floor_counts_the_labels_an_answer_can_have() -> None:
+def test_floor_counts_the_labels_an_answer_can_have() -> None:
     """Nine labelings of two points: two questions are enough, although the entropy is 3.17 bits."""
     nine = np.array([[a, b] for a in range(3) for b in range(3)])
     problem = PoolProblem.from_labelings(nine, agents=[[0], [1]], n_classes=3)

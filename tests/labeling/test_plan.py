@@ -78,7 +78,7 @@ def test_stumps_are_halfspaces() -> None:
     assert plan_campaign(small, owners=[0, 1, 1], hypotheses="stumps").problem.N == 8
 
 
-def test_l7_frames_stay_frames_and_models_need_no_classes() -> None:
+def test_frames_stay_frames_and_models_need_no_classes() -> None:
     from sklearn.compose import make_column_transformer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
@@ -102,7 +102,7 @@ def test_l7_frames_stay_frames_and_models_need_no_classes() -> None:
     assert plan_campaign(frame, owners=owners, hypotheses=silent).problem.N == plan.problem.N
 
 
-def test_l7_every_row_needs_an_owner() -> None:
+def test_every_row_needs_an_owner() -> None:
     for owners in (["a", None, "b"], [0.0, np.nan, 1.0]):
         with pytest.raises(InvalidInputError, match="row 1 has no owner; give every row an owner"):
             plan_campaign(np.arange(3.0), owners=owners, hypotheses="thresholds")

@@ -160,7 +160,7 @@ def resumed_on(problem: PoolProblem, state: Any) -> LabelingSession:
     return LabelingSession.from_json(text, problem, GBS())
 
 
-def test_l6_sessions_of_another_problem_are_refused() -> None:
+def test_sessions_of_another_problem_are_refused() -> None:
     problem, state = saved_state()
     resumed = resumed_on(problem, state)
     assert json.loads(resumed.to_json()) == state
@@ -181,7 +181,7 @@ def test_l6_sessions_of_another_problem_are_refused() -> None:
             resumed_on(other, state)
 
 
-def test_l6_every_entry_of_a_saved_session_is_checked() -> None:
+def test_every_entry_of_a_saved_session_is_checked() -> None:
     problem, state = saved_state()
     first = state["events"][0]
     agent, point = first["agent"], first["point"]
@@ -222,7 +222,7 @@ def test_l6_every_entry_of_a_saved_session_is_checked() -> None:
             resumed_on(problem, text)
 
 
-def test_l6_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
+def test_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
     problem = instances.threshold_example()
     session = LabelingSession(problem, GBS(), seed=2)
     answer_all(session, problem.H[0])
@@ -236,7 +236,7 @@ def test_l6_answers_that_the_protocol_does_not_ask_for_are_refused() -> None:
     assert np.array_equal(resumed_on(problem, state).labels, problem.H[0])
 
 
-def test_l4_retraction_keeps_the_other_answers() -> None:
+def test_retraction_keeps_the_other_answers() -> None:
     """One wrong answer of many is taken back: nobody is asked again for what he has answered."""
     rng = np.random.default_rng(2)
     asked_again = changed = 0

@@ -22,7 +22,7 @@ def pool(seed: int = 3, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.claim("24.18")
 def test_both_adapters_react_to_the_labels() -> None:
-    """L5: the next point after label 0 and after label 1 is often another one."""
+    """The next point after label 0 and after label 1 is often another one."""
     differs = {"query": 0, "modal": 0}
     for seed in range(50):
         X, y = pool(seed)
@@ -44,7 +44,7 @@ def test_both_adapters_react_to_the_labels() -> None:
 
 
 @pytest.mark.claim("24.18")
-def test_l7_words_missing_labels_and_clone() -> None:
+def test_words_missing_labels_and_clone() -> None:
     X, y = pool()
     words = np.array(["no", "yes"])[y]
     strategy = clone(CommitteeStrategy(LogisticRegression(), n_members=4, random_state=1))

@@ -31,7 +31,7 @@ def test_certified_rate_of_blocks_beats_the_plain_learner() -> None:
             S.X, S.y, test, np.zeros(1001), n_permutations=draws
         )
         assert rate.high < open_interval_rate(X, t)
-        assert rate.estimate <= 0.0005  # the prototype: .000 and .0001
+        assert rate.estimate <= 0.0005
 
 
 @pytest.mark.claim("10.31", "10.32")

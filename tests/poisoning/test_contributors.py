@@ -118,7 +118,7 @@ def test_the_same_odd_cell_flips_certified_predictions_of_sliced_frames() -> Non
 
 @QUIET
 @pytest.mark.claim("21.06")
-def test_i5_cross_validation_carries_sources_and_copies_keep_parameters() -> None:
+def test_cross_validation_carries_sources_and_copies_keep_parameters() -> None:
     X, y = mixed(160)
     who = np.arange(160) // 4
     with sklearn.config_context(enable_metadata_routing=True):

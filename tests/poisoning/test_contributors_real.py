@@ -22,7 +22,7 @@ pytestmark = [
 
 
 @pytest.mark.claim("21.05")
-def test_i4_one_message_changes_one_block_of_the_spam_filter() -> None:
+def test_one_message_changes_one_block_of_the_spam_filter() -> None:
     data = sent("sms", 0)
     guard = PartitionClassifier(
         make_pipeline(TfidfVectorizer(), MultinomialNB(alpha=0.1)), 25, check=False

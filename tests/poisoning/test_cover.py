@@ -76,7 +76,7 @@ def test_cover_rate_and_sample_size() -> None:
 
 
 @pytest.mark.claim("21.22")
-def test_i2c_clean_rows_in_one_cell_do_not_stop_the_cover() -> None:
+def test_clean_rows_in_one_cell_do_not_stop_the_cover() -> None:
     """Two clean rows on either side of the boundary share a cell; certified rows stay right."""
     rng, target = np.random.default_rng(6), LinearTarget([0.6, 0.8], 0.01)
     X = disc(rng, 3000)

@@ -109,7 +109,7 @@ def test_attacks_stay_inside_the_certificate(m: int, gamma: float) -> None:
     assert np.mean(lower) > 0.5 * np.mean(upper)  # the bounds are close
 
 
-def test_i1_labels_are_those_of_exact_arithmetic() -> None:
+def test_labels_are_those_of_exact_arithmetic() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         target = LinearTarget(rng.normal(size=2), rng.uniform(-0.3, 0.3))
@@ -120,7 +120,7 @@ def test_i1_labels_are_those_of_exact_arithmetic() -> None:
 
 
 @pytest.mark.claim("21.28")
-def test_i1_rows_one_ulp_apart_do_not_break_a_certificate() -> None:
+def test_rows_one_ulp_apart_do_not_break_a_certificate() -> None:
     """Rounded labels of the two poison rows say 0 and 1, but no half-plane labels them so."""
     target = LinearTarget([-0.706399320969851, 0.7078135342965218], -0.013509938893168372)
     X = [
@@ -174,18 +174,18 @@ def directed_search(near_axis: bool, targets: int) -> int:
 
 @pytest.mark.claim("21.28")
 @pytest.mark.parametrize("near_axis", [False, True])
-def test_i1_directed_search_breaks_no_certificate(near_axis: bool) -> None:
+def test_directed_search_breaks_no_certificate(near_axis: bool) -> None:
     assert directed_search(near_axis, 40) > 400
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("near_axis", [False, True])
-def test_i1_twenty_thousand_directed_tries(near_axis: bool) -> None:
+def test_twenty_thousand_directed_tries(near_axis: bool) -> None:
     assert directed_search(near_axis, 850) > 10_000
 
 
 @pytest.mark.claim("21.28")
-def test_i1_the_exact_search_certifies_as_much_as_before() -> None:
+def test_the_exact_search_certifies_as_much_as_before() -> None:
     """Mean certified share of the inexact learner on these draws: 0.92675 and 0.97815."""
     for m, share in ((50, 0.92675), (200, 0.97815)):
         rng, found = np.random.default_rng(m), []
@@ -210,7 +210,7 @@ def _next_to_boundary(target: LinearTarget, n: int, rng: np.random.Generator) ->
 
 
 @pytest.mark.claim("21.29")
-def test_i1_rounded_dyadic_vectors_are_in_strict_order() -> None:
+def test_rounded_dyadic_vectors_are_in_strict_order() -> None:
     for quarter in (0, 1, 2, 4):  # around 0, pi/4, pi/2, pi
         start = quarter * 2.0 ** (LEVELS - 3)
         steps = start + np.arange(-1500, 1501)  # 12,000 neighbours in all

@@ -96,7 +96,7 @@ def test_scatter_of_poison_over_distance() -> None:
 
 
 @pytest.mark.claim("21.32")
-def test_i1_report_refuses_a_point_that_is_attacked_and_certified() -> None:
+def test_report_refuses_a_point_that_is_attacked_and_certified() -> None:
     S = LabelledSet([0.4], [0])
     with pytest.raises(InvalidInputError, match="test point 0 is certified"):
         attackable_rate(

@@ -22,7 +22,7 @@ from counterplay.poisoning.global_features import sign_of_global_features
 TABLES = [load_breast_cancer, load_digits, load_iris, load_wine]
 
 
-def test_i4_a_step_outside_breaks_the_certificate_and_is_warned_about() -> None:
+def test_a_step_outside_breaks_the_certificate_and_is_warned_about() -> None:
     """One absurd row rescales a column for everybody if the scaler sees all rows."""
     X, y = load_breast_cancer(return_X_y=True)
     odd = np.vstack([X[:400], np.full((1, X.shape[1]), 1e9)]), np.append(y[:400], 1)
@@ -45,7 +45,7 @@ def test_i4_a_step_outside_breaks_the_certificate_and_is_warned_about() -> None:
 
 @pytest.mark.claim("21.35")
 @pytest.mark.parametrize("load", TABLES)
-def test_i4_signs_of_scaling_and_principal_components(load) -> None:
+def test_signs_of_scaling_and_principal_components(load) -> None:
     X = load().data
     assert sign_of_global_features(X) is None
     assert "standard deviation" in sign_of_global_features(StandardScaler().fit_transform(X))
@@ -63,7 +63,7 @@ FOLDER = Path(os.environ.get("COUNTERPLAY_DATA", "/nowhere"))
 @pytest.mark.claim("21.35")
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="COUNTERPLAY_DATA does not name a folder")
 @pytest.mark.parametrize("name", REAL)
-def test_i4_signs_on_real_tables(name: str) -> None:
+def test_signs_on_real_tables(name: str) -> None:
     frame = pd.read_parquet(FOLDER / f"{name}.parquet").select_dtypes("number")
     frame = frame.loc[:, frame.notna().mean() > 0.9].dropna()
     frame = frame.drop(columns=["ID", "id"], errors="ignore")  # 1..n are ranks: rightly a sign
@@ -75,7 +75,7 @@ def test_i4_signs_on_real_tables(name: str) -> None:
 
 
 @pytest.mark.claim("21.35")
-def test_i4_signs_of_other_steps() -> None:
+def test_signs_of_other_steps() -> None:
     rng = np.random.default_rng(0)
     X = rng.gamma(2.0, 3.0, size=(400, 5))
     holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
@@ -87,7 +87,7 @@ def test_i4_signs_of_other_steps() -> None:
         assert sign_of_global_features(np.clip(pixels, 0, scale) / scale) is None
 
 
-def test_i4_signs_of_inverse_document_frequencies() -> None:
+def test_signs_of_inverse_document_frequencies() -> None:
     rng = np.random.default_rng(0)
     share = 1 / np.arange(1, 301)
     words = np.array([f"word{i}" for i in range(300)])

@@ -18,7 +18,7 @@ from counterplay.poisoning.lab import (
 from poisoning.problems import disc, half_plane
 
 
-def test_i1_hulls_keep_every_vertex() -> None:
+def test_hulls_keep_every_vertex() -> None:
     """Nearly collinear rows: exact vertices by brute force over all pairs."""
     rng = np.random.default_rng(5)
     for _ in range(6):

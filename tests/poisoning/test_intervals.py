@@ -65,7 +65,7 @@ def test_longest_gap_has_small_error_and_no_safe_point() -> None:
 
 
 @pytest.mark.claim("21.31")
-def test_i11_unlimited_gap_cutting_wins_at_every_unseen_point() -> None:
+def test_unlimited_gap_cutting_wins_at_every_unseen_point() -> None:
     rng = np.random.default_rng(11)
     cases = [(np.array([0.3, 0.4]), x0) for x0 in np.arange(400) / 400 + 0.00125]
     for _ in range(300):  # few decimals: many gaps are multiples of each other, up to rounding
@@ -77,7 +77,7 @@ def test_i11_unlimited_gap_cutting_wins_at_every_unseen_point() -> None:
         assert MaxOpenInterval().fit(both.X, both.y).predict([x0])[0] == 1
 
 
-def test_i11_budgeted_cuts_never_reach_a_certified_point() -> None:
+def test_budgeted_cuts_never_reach_a_certified_point() -> None:
     rng = np.random.default_rng(12)
     for budget in (1, 2, 3, 5, 9):
         for _ in range(12):

@@ -67,4 +67,4 @@ def test_exact_region_of_a_large_class_is_fast() -> None:
     exact = shortest(lambda: learner.attackable_region(target, seen))
     sample = shortest(lambda: [plain(h) for h in range(0, last, 40)])
     assert exact < 40 * sample  # all hypotheses in less time than the definition takes
-    assert exact < 5  # seconds of the specification; about 0.07 on one core
+    assert exact < 5  # seconds; about 0.07 on one core

@@ -62,7 +62,7 @@ def test_no_certified_point_flips_under_any_single_insertion() -> None:
 
 
 @pytest.mark.claim("21.20")
-def test_i2a_one_row_of_another_class_does_not_stop_a_certified_vote() -> None:
+def test_one_row_of_another_class_does_not_stop_a_certified_vote() -> None:
     """Calibration needs two rows of each class: one odd row makes one block fail."""
     X = np.random.default_rng(0).normal(size=(200, 2))
     guard = PartitionClassifier(CalibratedClassifierCV(GaussianNB()), 11)
@@ -110,7 +110,7 @@ class Fragile(ClassifierMixin, BaseEstimator):
     ],
 )
 @pytest.mark.filterwarnings("ignore::counterplay.poisoning.BlockFailureWarning")
-def test_i2b_a_base_that_breaks_in_one_block_leaves_the_other_votes(error, at: str) -> None:
+def test_a_base_that_breaks_in_one_block_leaves_the_other_votes(error, at: str) -> None:
     X, y = small_problem(3, n=150)
     base = Fragile(error, at)
     test = np.random.default_rng(4).normal(size=(60, 2))
@@ -125,7 +125,7 @@ def test_i2b_a_base_that_breaks_in_one_block_leaves_the_other_votes(error, at: s
 
 
 @pytest.mark.claim("21.21")
-def test_i2b_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
+def test_an_odd_test_row_leaves_the_votes_on_other_rows() -> None:
     X, y = small_problem(3, n=150)
     guard = PartitionClassifier(Fragile(at="predict"), 9).fit(X, y)
     test = np.random.default_rng(4).normal(size=(60, 2))
@@ -182,7 +182,7 @@ class Mute(ClassifierMixin, BaseEstimator):
 
 @pytest.mark.claim("21.27")
 @pytest.mark.parametrize("random_state", [np.random.RandomState(0), np.random.default_rng(0)])
-def test_i10_generators_are_refused_and_refits_are_equal(random_state) -> None:
+def test_generators_are_refused_and_refits_are_equal(random_state) -> None:
     X, y = small_problem(5)
     tree = DecisionTreeClassifier(max_features=1, splitter="random")
     with pytest.raises(InvalidInputError, match="None or an integer"):

@@ -29,7 +29,7 @@ FAST = make_pipeline(StandardScaler(), GaussianNB())
 
 @pytest.mark.claim("10.41")
 @pytest.mark.claim("21.33")
-def test_i9_the_poison_flips_and_errors_are_against_the_given_labels() -> None:
+def test_the_poison_flips_and_errors_are_against_the_given_labels() -> None:
     X, y = cancer()
     report = poisoning_report(PIPE, X, y, budget=3, effort=8, n_test=10, random_state=1)
     train = np.setdiff1d(np.arange(160), _held(160, 1))
@@ -49,7 +49,7 @@ def _held(n: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.claim("21.33")
-def test_i9_attacks_are_monotone_in_budget_effort_and_kinds() -> None:
+def test_attacks_are_monotone_in_budget_effort_and_kinds() -> None:
     X, y = cancer()
 
     def rates(**given):
@@ -67,7 +67,7 @@ def test_i9_attacks_are_monotone_in_budget_effort_and_kinds() -> None:
 
 
 @pytest.mark.claim("21.33")
-def test_i9_no_bar_for_a_certificate_that_is_not_there() -> None:
+def test_no_bar_for_a_certificate_that_is_not_there() -> None:
     X, y = cancer()
     report = poisoning_report(PIPE, X, y, budget=1, effort=2, n_test=4, random_state=0)
     assert "no certificate" in report.summary()

@@ -13,7 +13,7 @@ THIN = np.array([[0, 0], [1e6, 0], [0, 1e-9], [1e6, 1e-9]])
 
 
 @pytest.mark.claim("21.30")
-def test_i8_thin_rows_are_separable_and_the_svm_does_not_deny_it() -> None:
+def test_thin_rows_are_separable_and_the_svm_does_not_deny_it() -> None:
     assert separable(THIN, [0, 0, 1, 1])  # by the line at height 5e-10
     assert not separable(THIN, [0, 1, 1, 0])  # the diagonals cross
     with pytest.raises(ConvergenceError, match="beyond 64-bit precision"):
@@ -26,7 +26,7 @@ def test_i8_thin_rows_are_separable_and_the_svm_does_not_deny_it() -> None:
 
 @pytest.mark.claim("21.30")
 @pytest.mark.parametrize("grid", [True, False])
-def test_i8_verdicts_equal_the_exact_enumeration_of_half_planes(grid: bool) -> None:
+def test_verdicts_equal_the_exact_enumeration_of_half_planes(grid: bool) -> None:
     rng, seen = np.random.default_rng(int(grid)), set()
     for _ in range(40):
         points = rng.integers(-2, 3, size=(6, 2)) if grid else rng.normal(size=(6, 2))
@@ -38,7 +38,7 @@ def test_i8_verdicts_equal_the_exact_enumeration_of_half_planes(grid: bool) -> N
     assert seen == {True, False}
 
 
-def test_i8_never_a_wrong_verdict_where_margins_vanish() -> None:
+def test_never_a_wrong_verdict_where_margins_vanish() -> None:
     """Rows on a slanted line, pushed off it by a few last bits: exact answer, or none."""
     rng, open_ends = np.random.default_rng(2), 0
     for _ in range(60):

@@ -86,7 +86,7 @@ def test_one_odd_cell_is_one_rejected_row_and_no_vote_changes(through_csv: bool,
 
 
 @pytest.mark.claim("21.05")
-def test_i4_texts_with_the_vectoriser_inside() -> None:
+def test_texts_with_the_vectoriser_inside() -> None:
     rng = np.random.default_rng(0)
     words = {
         0: ["meet", "lunch", "home", "today", "thanks"],
@@ -107,7 +107,7 @@ def test_i4_texts_with_the_vectoriser_inside() -> None:
 
 @QUIET
 @pytest.mark.claim("21.06")
-def test_i5_any_container() -> None:
+def test_any_container() -> None:
     X, y = mixed()
     numbers = X[["age", "visits"]].fillna(40.0)
     images = np.random.default_rng(0).random((240, 4, 4, 1)).astype(np.float32)

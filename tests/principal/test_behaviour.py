@@ -128,7 +128,7 @@ def test_bad_stages_are_refused(change, message):
 
 
 @pytest.mark.parametrize("bad", [0.5, np.nan])
-def test_p4_bias_refuses_states_that_are_no_codes(bad):
+def test_bias_refuses_states_that_are_no_codes(bad):
     pi, ids = np.full((4, 2), 0.5), np.zeros(4, dtype=int)
     with pytest.raises(InvalidInputError, match="state of row 2 is"):
         conditional_bias(pi, np.array([0, 1, bad, 1]), ids)

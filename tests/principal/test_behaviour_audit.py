@@ -101,7 +101,7 @@ def test_plain_logs_are_read(instance):
         behaviour_audit(frame, state="state")
 
 
-def test_p4_a_frame_may_have_more_columns_and_its_own_index():
+def test_a_frame_may_have_more_columns_and_its_own_index():
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     log = pd.DataFrame(bare_log([0, 1] * 20, [0, 1, 1, 0] * 10, policy=0.5))
     told = behaviour_audit(log, game).summary()
@@ -124,7 +124,7 @@ def bare_log(actions, states, policy=0.1, recommendation=0):
 
 
 @pytest.mark.claim("25.15")
-def test_p3_regret_is_judged_by_the_stakes():
+def test_regret_is_judged_by_the_stakes():
     """Working at a commission of 0.1 earns 0.002 or 0.01 and costs 0.04: always the worst action.
 
     Per round he loses all that was at stake, 0.04 minus the mean payment, although that is little
@@ -218,7 +218,7 @@ def test_theorems_are_named_only_for_their_mechanisms(instance):
 @pytest.mark.claim("25.17")
 @pytest.mark.parametrize("column", ["state", "action", "recommendation"])
 @pytest.mark.parametrize("bad", [0.5, 1.5, np.nan, np.inf, None, -1.0, 1e300, pd.NA])
-def test_p4_codes_are_never_truncated(column, bad):
+def test_codes_are_never_truncated(column, bad):
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     log = bare_log([0, 1, 0, 1], [0, 1, 1, 0])
     log[column] = [0, 1, bad, 0]
@@ -228,7 +228,7 @@ def test_p4_codes_are_never_truncated(column, bad):
 
 
 @pytest.mark.claim("25.17")
-def test_p4_names_of_the_game_are_understood():
+def test_names_of_the_game_are_understood():
     game = LinearContractGame(
         [[0, 0], [0, 1]], [0, 0.25], action_names=["rest", "work"], state_names=["dry", "wet"]
     )
@@ -248,7 +248,7 @@ def test_p4_names_of_the_game_are_understood():
 
 
 @pytest.mark.claim("25.17")
-def test_p4_all_replicates_count(instance):
+def test_all_replicates_count(instance):
     """Replicate 0 follows the recommendation, replicate 1 does the opposite."""
     states = instance.states[:300]
     mechanism = ConstantMechanism(instance.game, 0.9, recommendation=1, random_state=0)
@@ -267,7 +267,7 @@ def test_p4_all_replicates_count(instance):
     assert len(behaviour_audit(many).game.behaviours) == many.actions.shape[1] == 5
 
 
-def test_p4_replicates_that_repeat_each_other_do_not_look_informed():
+def test_replicates_that_repeat_each_other_do_not_look_informed():
     """The same actions five times are no more evidence than once."""
     game = LinearContractGame([[0, 0], [0, 1]], [0, 0.25])
     rng = np.random.default_rng(2)

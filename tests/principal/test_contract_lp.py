@@ -88,7 +88,7 @@ def cheapest_by_vertices(game, forecast, action, margin):
 
 
 @pytest.mark.claim("25.18")
-def test_p1_rare_differences_are_implementable():
+def test_rare_differences_are_implementable():
     """Action 1 differs in a state of chance 0.005; a payment of 0.2 covers its cost of 0.001."""
     game = ContractGame([[0, 1], [1, 1]], [0.0, 1.0], [0.0, 0.001])
     payments, value = optimal_payments(game, [0.005, 0.995])

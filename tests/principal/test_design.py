@@ -63,7 +63,7 @@ def test_bad_histories_are_refused():
 
 
 @pytest.mark.claim("25.20")
-def test_p5_strategies_that_are_never_best_can_be_pruned_as_the_message_says():
+def test_strategies_that_are_never_best_can_be_pruned_as_the_message_says():
     u, v, history = [[1, 0], [0.4, 0.4], [0, 1]], [0, 1, 1], np.arange(60) % 2
     with pytest.raises(InvalidInputError, match="prune=True"):
         design_disclosure(u, v, history)
@@ -73,7 +73,7 @@ def test_p5_strategies_that_are_never_best_can_be_pruned_as_the_message_says():
 
 
 @pytest.mark.claim("25.20")
-def test_p5_two_strategies_that_are_never_best():
+def test_two_strategies_that_are_never_best():
     u, v, history = [[1, 0], [0.5, 0.5], [0.4, 0.4], [0, 1]], [0, 0.5, 0.7, 1], np.arange(60) % 2
     with pytest.raises(InvalidInputError, match="prune=True"):
         design_disclosure(u, v, history)
@@ -82,7 +82,7 @@ def test_p5_two_strategies_that_are_never_best():
 
 
 @pytest.mark.claim("25.20")
-def test_p5_a_tie_in_some_state_is_named():
+def test_a_tie_in_some_state_is_named():
     u, v = [[1, 0, 0], [0, 1, 1], [0.2, 0.2, 1]], [0.0, 0.3, 1.0]
     with pytest.raises(
         InfeasibleError, match="strategies '1' and '2' are equally good for the Agent in state 2"

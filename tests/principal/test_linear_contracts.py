@@ -58,7 +58,7 @@ def exact_ties(values, costs):
 
 
 @pytest.mark.claim("25.19")
-def test_p2_a_tie_at_one_is_not_lost_by_rounding():
+def test_a_tie_at_one_is_not_lost_by_rounding():
     game = LinearContractGame([[0.3, 1], [0.7, 1]], [0.05, 0.25])
     assert tie_points(game, (0.5, 0.5)).tolist() == [1.0]
     rng, at_one = np.random.default_rng(3), 0

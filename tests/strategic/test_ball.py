@@ -225,8 +225,8 @@ def test_coefficients_that_do_not_decide_are_not_trusted() -> None:
     assert not plan.exact[plan.upper > 0].any()
 
 
-def test_s6_who_stands_on_the_border_is_rejected_until_she_moves() -> None:
-    """S6: a score of exactly 0 is a rejection, and the smallest effort is enough."""
+def test_who_stands_on_the_border_is_rejected_until_she_moves() -> None:
+    """A score of exactly 0 is a rejection, and the smallest effort is enough."""
     model = LogisticRegression().fit([[0.0], [2.0]], [0, 1])
     model.coef_, model.intercept_ = np.array([[1.0]]), np.array([-1.0])
     assert model.predict([[1.0]]) == [0]

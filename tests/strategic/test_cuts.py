@@ -186,8 +186,8 @@ def test_the_bootstrap_interval_surrounds_the_regret() -> None:
 @pytest.mark.parametrize(
     "values", [[1.0, np.nextafter(1.0, 2.0)], [1.6e18, np.nextafter(1.6e18, 2e18)], [-0.0, 5e-324]]
 )
-def test_s5_neighbouring_floats_are_separated(values: list[float]) -> None:
-    """S5: the cut is the upper of two neighbours, and does what its loss says."""
+def test_neighbouring_floats_are_separated(values: list[float]) -> None:
+    """The cut is the upper of two neighbours, and does what its loss says."""
     M = np.repeat(np.array(values), 3)[:, None]
     y = np.repeat([False, True], 3)
     found = cut_over_budgets(M, M, y, [0.0])

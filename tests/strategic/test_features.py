@@ -59,7 +59,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
-def test_s1_shuffled_columns_give_the_same_report(model: Any) -> None:
+def test_shuffled_columns_give_the_same_report(model: Any) -> None:
     model.fit(X, Y)
     costs = COSTS[list(X.columns)].to_numpy()
     with pytest.warns(DeprecationWarning, match="next release"):
@@ -81,7 +81,7 @@ def test_s1_shuffled_columns_give_the_same_report(model: Any) -> None:
         (X.to_numpy()[:, :2], "X has 2 columns"),
     ],
 )
-def test_s1_other_columns_are_refused_by_name(frame: Any, words: str) -> None:
+def test_other_columns_are_refused_by_name(frame: Any, words: str) -> None:
     model = LogisticRegression().fit(X, Y)
     for call in (
         lambda: gaming_report(model, frame, Y, budget=0.0),
@@ -92,7 +92,7 @@ def test_s1_other_columns_are_refused_by_name(frame: Any, words: str) -> None:
             call()
 
 
-def test_s1_costs_follow_their_names() -> None:
+def test_costs_follow_their_names() -> None:
     model = LogisticRegression(C=100.0).fit(X, Y)
     w = pd.Series(model.coef_[0], X.columns)
     # Age cannot move: what one unit of effort buys is the length of w / costs over the other two.
@@ -119,7 +119,7 @@ def test_s1_costs_follow_their_names() -> None:
     assert np.array_equal(reports[0].plan.upper, reports[1].plan.upper)
 
 
-def test_s1_catalogues_match_columns_by_name() -> None:
+def test_catalogues_match_columns_by_name() -> None:
     one, two = LogisticRegression().fit(X, Y), LogisticRegression().fit(SHUFFLED, Y)
     rules = LinearClass.from_estimators([one, two], costs=COSTS)
     assert np.array_equal(rules.predict(X)[:, 1], two.predict(SHUFFLED) == 1)
@@ -141,7 +141,7 @@ def test_s1_catalogues_match_columns_by_name() -> None:
     pd.testing.assert_frame_equal(*studies)
 
 
-def test_s1_graphs_keep_the_names_of_their_table() -> None:
+def test_graphs_keep_the_names_of_their_table() -> None:
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.integers(0, 4, size=(60, 2)).astype(float), columns=["late", "cards"])
     y = (table["late"] + 2 * table["cards"] <= 4).astype(int).to_numpy()
@@ -172,7 +172,7 @@ def test_s1_graphs_keep_the_names_of_their_table() -> None:
                            graph=graph)  # fmt: skip
 
 
-def test_s1_agents_and_rules_must_have_the_same_columns() -> None:
+def test_agents_and_rules_must_have_the_same_columns() -> None:
     rules = LinearClass.from_estimators([LogisticRegression().fit(X, Y)])
     good = Agents(X, Y, radius=0.2)
     assert np.array_equal(good.losses(rules), Agents(X.to_numpy(), Y, radius=0.2).losses(rules))
@@ -190,7 +190,7 @@ def test_s1_agents_and_rules_must_have_the_same_columns() -> None:
             call()
 
 
-def test_s1_classifiers_read_columns_by_name() -> None:
+def test_classifiers_read_columns_by_name() -> None:
     for model in (
         StrategicLinearClassifier(radius=0.3),
         StrategicERM("halfspace_heuristic", restarts=1, random_state=0),
@@ -204,7 +204,7 @@ def test_s1_classifiers_read_columns_by_name() -> None:
 WORDS = np.where(Y == 1, "bad", "good")  # the wanted class is the larger word, and the rarer one
 
 
-def test_s7_other_codings_are_asked_about() -> None:
+def test_other_codings_are_asked_about() -> None:
     model = LogisticRegression().fit(X, WORDS)
     graph = ManipulationGraph.from_actions(X, [Action("pay", 1, -0.5, cost=1.0)], budget=1.0)
     tree = DecisionTreeClassifier(max_depth=2).fit(X, WORDS)
@@ -228,7 +228,7 @@ def test_s7_other_codings_are_asked_about() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["good", "bad"])
-def test_s7_words_give_the_numbers_of_zeros_and_ones(wanted: str) -> None:
+def test_words_give_the_numbers_of_zeros_and_ones(wanted: str) -> None:
     y01 = (wanted == WORDS).astype(int)
     by_word, by_number = (LogisticRegression().fit(X, y) for y in (WORDS, y01))
     options = {"budget": [0.0, 0.5]}
@@ -257,7 +257,7 @@ def test_s7_words_give_the_numbers_of_zeros_and_ones(wanted: str) -> None:
     assert np.array_equal(rules.predict(X)[:, 0], by_word.predict(X) == wanted)
 
 
-def test_s7_the_wanted_class_may_be_zero() -> None:
+def test_the_wanted_class_may_be_zero() -> None:
     model = LogisticRegression().fit(X, Y)
     report = gaming_report(model, X, Y, budget=1.0, positive=0)
     assert report.plan.wanted == 0
@@ -266,7 +266,7 @@ def test_s7_the_wanted_class_may_be_zero() -> None:
     assert (model.predict(X.loc[moved]) == 1).all()  # who is given 1 moves to get 0
 
 
-def test_s8_the_units_are_said_and_deviations_are_the_default() -> None:
+def test_the_units_are_said_and_deviations_are_the_default() -> None:
     raw, y = load_breast_cancer(return_X_y=True)
     inside = make_pipeline(StandardScaler(), LogisticRegression()).fit(raw, y)
     scaled = (raw - raw.mean(axis=0)) / raw.std(axis=0)
@@ -278,7 +278,7 @@ def test_s8_the_units_are_said_and_deviations_are_the_default() -> None:
     assert "price 1 = one raw unit" in same.summary()
 
 
-def test_s8_constant_columns_have_no_deviation() -> None:
+def test_constant_columns_have_no_deviation() -> None:
     table = X.assign(country=1.0)
     report = gaming_report(LogisticRegression().fit(table, Y), table, Y)
     assert "3 of 4 columns can move" in report.summary()
@@ -301,7 +301,7 @@ ENCODED = make_pipeline(
 )
 
 
-def test_s10_words_times_and_holes_are_held_fixed() -> None:
+def test_words_times_and_holes_are_held_fixed() -> None:
     model = ENCODED.fit(PEOPLE, Y)
     report = gaming_report(model, PEOPLE.iloc[:, ::-1], Y, budget=[0.0, 1.0])
     assert report.to_frame().loc[0, "accuracy"] == model.score(PEOPLE, Y)
@@ -316,7 +316,7 @@ def test_s10_words_times_and_holes_are_held_fixed() -> None:
     assert fix.regret <= fix.regret_of(fix.old)
 
 
-def test_s10_boosting_with_categories_and_missing_values() -> None:
+def test_boosting_with_categories_and_missing_values() -> None:
     table = PEOPLE.drop(columns=["job", "since"])
     boosted = HistGradientBoostingClassifier(
         max_iter=5, categorical_features="from_dtype", random_state=0
@@ -329,7 +329,7 @@ def test_s10_boosting_with_categories_and_missing_values() -> None:
     assert report.plan.destination["city"].equals(table["city"])
 
 
-def test_s10_arrays_with_holes() -> None:
+def test_arrays_with_holes() -> None:
     rows = X.to_numpy().copy()
     rows[::5, 2] = np.nan
     boosted = HistGradientBoostingClassifier(max_iter=5, random_state=0).fit(rows, Y)
@@ -340,7 +340,7 @@ def test_s10_arrays_with_holes() -> None:
         gaming_report(LogisticRegression().fit(X.to_numpy(), Y), rows, Y, budget=1.0)
 
 
-def test_s10_strategic_accuracy_with_a_named_transformer() -> None:
+def test_strategic_accuracy_with_a_named_transformer() -> None:
     model = ENCODED.fit(PEOPLE, Y)
     assert strategic_accuracy(model, PEOPLE.iloc[:, ::-1], Y) == model.score(PEOPLE, Y)
     graph = ManipulationGraph.from_actions(X, [Action("pay", 1, -0.5, cost=1.0)], budget=1.0)

@@ -98,7 +98,7 @@ def test_the_old_arguments_build_a_ball(
     new = gaming_report(model, X, y, moves, budget=radii)
     pd.testing.assert_frame_equal(old.to_frame().drop(columns="radius"), new.to_frame())
     assert old.to_frame()["radius"].tolist() == radii
-    # the closed form of the first edition: need over the dual norm of the weights per price
+    # by hand: need over the dual norm of the weights per price
     w = np.where(np.isfinite(costs), model.coef_[0] / costs, 0.0)
     dual = {1: np.abs(w).max(), 2: np.linalg.norm(w), np.inf: np.abs(w).sum()}[norm]
     price = np.maximum(-model.decision_function(X), 0) / dual
@@ -244,12 +244,12 @@ def test_value_of_information_with_real_labels_starts_over() -> None:
         ([0.0, 5e-324, 1e-323], [False, False, True], 3),
     ],
 )
-def test_s5_best_cut_separates_neighbouring_floats(scores: Any, qualified: Any, right: int) -> None:
+def test_best_cut_separates_neighbouring_floats(scores: Any, qualified: Any, right: int) -> None:
     cut = cut_of(scores, qualified)
     assert int(((np.array(scores) > cut) == qualified).sum()) == right
 
 
-def test_s6_at_budget_zero_the_bracket_is_the_accuracy(data: tuple[np.ndarray, ...]) -> None:
+def test_at_budget_zero_the_bracket_is_the_accuracy(data: tuple[np.ndarray, ...]) -> None:
     X_train, X, y_train, y = data
     for model in (GaussianNB(), HistGradientBoostingClassifier(max_iter=5, random_state=0)):
         ball = Moves.ball(X_train, per="unit")

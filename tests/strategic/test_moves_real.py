@@ -40,7 +40,7 @@ def frame(name: str, *left_out: str) -> tuple[pd.DataFrame, Any]:
 
 @pytest.mark.claim("20.10")
 @pytest.mark.filterwarnings("ignore:.*hold whole numbers")
-def test_s2_taiwan_has_one_answer_in_every_wrapper() -> None:
+def test_taiwan_has_one_answer_in_every_wrapper() -> None:
     X, y = frame("taiwan", "ID", "default payment next month")
     X, y = X.iloc[:3000].astype(float), y[:3000]  # 1 = no default
     fixed = ["SEX", "EDUCATION", "MARRIAGE", "AGE"]
@@ -75,7 +75,7 @@ def test_s2_taiwan_has_one_answer_in_every_wrapper() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"), [("onehot", (64, 68)), ("target", (45, 50)), ("bins", (67, 72))]
 )
-def test_s10_german_credit_with_its_raw_strings(kind: str, expected: tuple[int, int]) -> None:
+def test_german_credit_with_its_raw_strings(kind: str, expected: tuple[int, int]) -> None:
     X, y = frame("german_credit", "class")
     text = make_column_selector(dtype_include=["object", "string", "category"])
     number = make_column_selector(dtype_include="number")

@@ -76,8 +76,8 @@ def test_a_ball_with_one_budget_has_the_closed_form(norm: float) -> None:
 
 
 @pytest.mark.claim("20.28")
-def test_s11_budgets_of_rows_go_through_a_search() -> None:
-    """S11: one budget per training row, cut into folds with the rows."""
+def test_budgets_of_rows_go_through_a_search() -> None:
+    """One budget per training row, cut into folds with the rows."""
     X, y, moves = table(2, 60)
     able = np.where(np.arange(60) % 2, 1.0, 0.25)
     search = GridSearchCV(StrategicLinearClassifier(moves), {"C": [0.1, 1.0]}, cv=2)

@@ -33,7 +33,7 @@ def test_worst_case_values() -> None:
 
 @pytest.mark.claim("02.11")
 def test_recursion_by_hand() -> None:
-    """The same dynamic programme written as the formula of the spec."""
+    """The same dynamic programme written as its formula."""
     n, T = 6, 9
     V = np.zeros((T + 1, n + 1))
     for t in range(1, T + 1):

@@ -35,8 +35,8 @@ def people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 @pytest.mark.claim("20.20")
-def test_s9_a_cut_for_all_budgets_is_near_the_best_of_each() -> None:
-    """S9: on other people, where the old cut or the cut for one budget is far off."""
+def test_a_cut_for_all_budgets_is_near_the_best_of_each() -> None:
+    """On other people, where the old cut or the cut for one budget is far off."""
     A, ya = people(1500, 0)
     B, yb = people(1500, 1)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(A, ya)
@@ -80,8 +80,8 @@ REAL = Path(os.environ.get("COUNTERPLAY_DATA", "/nowhere"))
     not (REAL / "give_me_some_credit_30k.parquet").is_file(),
     reason="COUNTERPLAY_DATA does not hold give_me_some_credit_30k.parquet",
 )
-def test_s9_give_me_some_credit() -> None:
-    """S9: one split of the study; the cut for budget 1 turns nearly everybody away at budget 0."""
+def test_give_me_some_credit() -> None:
+    """One split of the study; the cut for budget 1 turns nearly everybody away at budget 0."""
     from counterplay.studies.strategic.credit_tables import free_moves
     from counterplay.studies.strategic.credit_tables import people as table
 
@@ -113,8 +113,8 @@ def test_s9_give_me_some_credit() -> None:
         [-1.6e18, -1.6e18 + 256],
     ],
 )
-def test_s5_the_deployed_model_attains_its_regret(values: list[float], positive: int) -> None:
-    """S5: neighbouring floats, through predict; the cut is the upper one of them."""
+def test_the_deployed_model_attains_its_regret(values: list[float], positive: int) -> None:
+    """Neighbouring floats, through predict; the cut is the upper one of them."""
     X = np.array(values * 3)[:, None]
     y = (X[:, 0] > values[0]).astype(int)
     model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])

@@ -115,7 +115,7 @@ def test_library_packages_behind_the_imports_count_whole(workshop: Workshop):
     assert {"numpy", "scipy"} <= foreign
 
 
-def test_r6_versions_of_other_packages_count(workshop: Workshop, monkeypatch: pytest.MonkeyPatch):
+def test_versions_of_other_packages_count(workshop: Workshop, monkeypatch: pytest.MonkeyPatch):
     before = workshop.print_of()
     known = importlib.metadata.version
     monkeypatch.setattr(
@@ -124,7 +124,7 @@ def test_r6_versions_of_other_packages_count(workshop: Workshop, monkeypatch: py
     assert workshop.print_of() != before
 
 
-def test_r6_data_files_count(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_files_count(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cell = workshop.module().cell
     monkeypatch.setattr("counterplay.datasets.sources.cache_folder", lambda: tmp_path / "no cache")
     monkeypatch.setenv("COUNTERPLAY_DATA", str(tmp_path))

@@ -29,7 +29,7 @@ def test_the_source_says_what_importing_gives() -> None:
     assert outlines() == imported
 
 
-def test_g11_listing_imports_no_area(tmp_path: Path) -> None:
+def test_listing_imports_no_area(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom counterplay.studies.outline import outlines\n"
         "assert len(outlines()) >= 9\n"

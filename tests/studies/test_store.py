@@ -119,7 +119,7 @@ def _flip(path: Path, rng: np.random.Generator) -> None:
     database.close()
 
 
-def test_r2_no_flipped_bit_of_a_record_is_read_as_a_number(tmp_path: Path, cells: list[Cell]):
+def test_no_flipped_bit_of_a_record_is_read_as_a_number(tmp_path: Path, cells: list[Cell]):
     rng = np.random.default_rng(0)
     for trial in range(200):
         path = tmp_path / f"{trial}.sqlite"
@@ -134,7 +134,7 @@ def test_r2_no_flipped_bit_of_a_record_is_read_as_a_number(tmp_path: Path, cells
 
 
 @pytest.mark.parametrize("column", ["params", "seed", "fingerprint", "wall_time", "digest"])
-def test_r2_every_column_is_covered(tmp_path: Path, cells: list[Cell], column: str):
+def test_every_column_is_covered(tmp_path: Path, cells: list[Cell], column: str):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
         store.add(cells[0], {"y": 0.5}, 0.1, ORIGIN)
@@ -182,7 +182,7 @@ def _forge(path: Path, **columns: object) -> None:
         {"params": "?"},
     ],
 )
-def test_r2_records_that_are_not_ours_are_named(tmp_path: Path, cells: list[Cell], columns):
+def test_records_that_are_not_ours_are_named(tmp_path: Path, cells: list[Cell], columns):
     path = tmp_path / "s.sqlite"
     with Store(path) as store:
         store.add(cells[0], {"y": 0.5}, 0.1, ORIGIN)

@@ -124,7 +124,7 @@ def test_a_change_keeps_every_other_answer(tmp_path: Path) -> None:
     before = dict(stream.state.answers)
     second = list(before)[1]
     stream.add("label.retract", {"id": second, "blind": True}, actor="x")
-    assert set(before) - set(stream.state.answers) == {second}  # L4: seven of eight are kept
+    assert set(before) - set(stream.state.answers) == {second}  # seven of eight are kept
     asked = stream.state.campaign._questions[second]
     waiting = stream.state.waiting(asked.party)
     assert any(q.id == second for q in waiting)  # it is asked again, at once

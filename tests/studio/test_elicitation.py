@@ -69,7 +69,7 @@ class Stream:
 
 @pytest.mark.claim("28.23")
 def test_rows_without_numbers_keep_the_rows_of_the_file() -> None:
-    """E2: an incomplete row does not shift the others."""
+    """An incomplete row does not shift the others."""
     lines = catalogue().decode().splitlines()
     lines.insert(1, "first,,200")  # row 1 of the file lacks its comfort
     config = study("\n".join(lines).encode())
@@ -86,7 +86,7 @@ def test_rows_without_numbers_keep_the_rows_of_the_file() -> None:
 
 @pytest.mark.claim("28.23")
 def test_names_that_occur_twice_get_their_row() -> None:
-    """E9: nobody compares "Golf" with "Golf"."""
+    """Nobody compares "Golf" with "Golf"."""
     frame = read_catalogue(b"name,x\nGolf,1\nPolo,2\nGolf,3\n,4\n")
     assert item_names(frame, "name", [0, 1, 2, 3]) == [
         "Golf (row 1)",
@@ -99,7 +99,7 @@ def test_names_that_occur_twice_get_their_row() -> None:
 
 @pytest.mark.claim("28.23")
 def test_volunteered_numbers_are_in_the_units_of_the_file_with_its_signs() -> None:
-    """E3: of two equally good items the cheaper one is better."""
+    """Of two equally good items the cheaper one is better."""
     rows = b"".join(b"t%d,%d,%d\n" % (i, 2 + i, 10 + 5 * i) for i in range(6))
     config = study(b"name,quality,price\n" + rows, columns=("quality", "price"))
     cheap, dear = values_of(config, [2.0, 10.0]), values_of(config, [2.0, 20.0])
@@ -118,7 +118,7 @@ def test_volunteered_numbers_are_in_the_units_of_the_file_with_its_signs() -> No
 
 @pytest.mark.claim("28.23")
 def test_the_result_states_its_condition() -> None:
-    """E5: people err, and the certificate says how much of that it allows for."""
+    """People err, and the certificate says how much of that it allows for."""
     config = study()
     stream = Stream(config)
     stream.finish(np.array([0.7, 0.3]))

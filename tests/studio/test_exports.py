@@ -337,9 +337,7 @@ def _forget(store: Store) -> None:
 
 
 @pytest.mark.claim("28.23")
-def test_r3_e11_e12_l6_hostile_exports_get_a_sentence(
-    made: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_hostile_exports_get_a_sentence(made: dict[str, bytes], tmp_path: Path) -> None:
     with Store.open(Settings(data=tmp_path / "s")) as store:
         told = throw(store, made, 80)
     assert told["refused"] > 25

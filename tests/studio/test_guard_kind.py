@@ -117,7 +117,7 @@ def test_a_model_can_be_taken_down_by_hand_with_a_reason() -> None:
     assert ChampionChallenger.from_json(saved).to_json() == saved
 
 
-def test_e4_nobody_left_is_the_fallback_and_no_bound() -> None:
+def test_nobody_left_is_the_fallback_and_no_bound() -> None:
     stream = opened(purse=None, burst=1.0, max_delay=0, horizon=400)
     for number in range(60):
         model, _ = stream.state.decisions[-1]

@@ -77,7 +77,7 @@ def sealed(lines: list[dict[str, Any]], name: str) -> bytes:
 @pytest.mark.claim("28.23")
 @pytest.mark.parametrize("seed", range(2))
 def test_forged_contents_are_refused_or_accepted_and_equal(web: Web, seed: int) -> None:
-    """E11, E12: fields dropped, of another type, huge or negative, under true hashes."""
+    """Fields dropped, of another type, huge or negative, under true hashes."""
     rng = np.random.default_rng(seed)
     true, admin = lines_of(web), web.admin()
     accepted, sentences = 0, []

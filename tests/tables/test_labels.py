@@ -34,7 +34,7 @@ def test_zero_one_codings_need_no_word(y: object) -> None:
 @pytest.mark.parametrize(
     "y", [["a", "b"], [1, 2], [-1, 1], [0, 2], ["0", "1"], pd.Categorical(["a", "b"])]
 )
-def test_s7_every_other_coding_is_asked_about(y: object) -> None:
+def test_every_other_coding_is_asked_about(y: object) -> None:
     labels = Labels.of(y)
     with pytest.raises(InvalidInputError, match="which outcome do people want") as caught:
         labels.wanted()

@@ -109,7 +109,7 @@ def word_models() -> tuple[list[DummyClassifier], np.ndarray, np.ndarray]:
 
 
 @pytest.mark.claim("26.22")
-def test_e1_missed_positives_counts_words() -> None:
+def test_missed_positives_counts_words() -> None:
     truth, guess = ["yes", "yes", "no"], ["no", "no", "no"]
     assert missed_positives(truth, guess, positive="yes") == pytest.approx(2 / 3)
     assert missed_positives(truth, guess, positive="no") == 0.0
@@ -141,14 +141,14 @@ def test_e1_missed_positives_counts_words() -> None:
         ([1.0, 0.0], [0.0, 0.0], float("nan"), "positive must be one label"),
     ],
 )
-def test_e1_labels_without_a_meaning_are_refused(
+def test_labels_without_a_meaning_are_refused(
     truth: object, guess: object, positive: object, message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
         missed_positives(truth, guess, positive)  # type: ignore[arg-type]  # parametrised
 
 
-def test_e1_replayed_words_have_the_harm_of_their_zero_one_twins() -> None:
+def test_replayed_words_have_the_harm_of_their_zero_one_twins() -> None:
     models, X, y = word_models()
     batches = [(X[i : i + 6], y[i : i + 6]) for i in range(0, 60, 6)]
     _, harm = replay_losses(models, batches, positive="yes")
@@ -161,7 +161,7 @@ def test_e1_replayed_words_have_the_harm_of_their_zero_one_twins() -> None:
         replay_losses(models, batches, secondary=error_rate, positive="yes")
 
 
-def test_e1_river_models_with_words() -> None:
+def test_river_models_with_words() -> None:
     class Always:
         def __init__(self, answer: object) -> None:
             self.answer = answer

@@ -182,7 +182,7 @@ def test_around_river_models() -> None:
     assert report.harm_excess <= report.harm_bound
 
 
-def test_e1_a_stream_of_labels_of_another_kind_is_refused() -> None:
+def test_a_stream_of_labels_of_another_kind_is_refused() -> None:
     class Yes:
         def predict_one(self, x: object) -> str:
             return "yes"
@@ -211,8 +211,8 @@ def test_nobody_left_is_said_plainly() -> None:
 
 @pytest.mark.claim("26.30")
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
-def test_e4_no_bound_once_nobody_is_left(policy: str) -> None:
-    """E4: harm grows by 0.4 a round whoever is live, so no finite number can bound it."""
+def test_no_bound_once_nobody_is_left(policy: str) -> None:
+    """Harm grows by 0.4 a round whoever is live, so no finite number can bound it."""
     live = ChampionChallenger(
         n_models=2, horizon=200, budget=HarmBudget(0.1, 2.0), random_state=0,
         policy=policy,  # type: ignore[arg-type]  # parametrised
@@ -294,7 +294,7 @@ def test_bad_steps_are_refused_and_change_nothing() -> None:
 
 
 @pytest.mark.claim("26.22")
-def test_e1_a_model_that_misses_every_word_positive_is_taken_down() -> None:
+def test_a_model_that_misses_every_word_positive_is_taken_down() -> None:
     X, y = np.zeros((10, 1)), np.array(["yes"] * 10)
     both = np.array(["yes", "no"] * 5)
     models = [

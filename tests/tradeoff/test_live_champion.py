@@ -177,7 +177,7 @@ def test_the_purse_is_kept_when_outcomes_come_later_than_was_stated() -> None:
 
 
 @pytest.mark.claim("26.30")
-def test_e4_void_guarantees_are_shown_as_void() -> None:
+def test_void_guarantees_are_shown_as_void() -> None:
     live = guard(2, 200, budget=HarmBudget(0.1, 2.0))
     drive(live, np.full((200, 2), 0.5), np.ones((200, 2)))
     for found in (live, ChampionChallenger.from_json(live.to_json())):
@@ -293,7 +293,7 @@ def test_a_restored_guard_goes_on_as_the_original() -> None:
 
 @pytest.mark.claim("26.17")
 @pytest.mark.parametrize("bad", [None, "false", 10**9, -1, [], 0.5], ids=str)
-def test_e11_damaged_states_are_refused(bad: Any) -> None:
+def test_damaged_states_are_refused(bad: Any) -> None:
     live = guard(2, 60)
     drive(live, np.full((20, 2), 0.3), np.full((20, 2), 0.1))
     good = json.loads(live.to_json())
@@ -332,7 +332,7 @@ def test_flipped_bytes_give_a_valid_guard_or_one_sentence() -> None:
 
 @pytest.mark.claim("26.34")
 @pytest.mark.parametrize("feedback", ["full", "live"])
-def test_e10_messages_name_own_parameters(feedback: Any) -> None:
+def test_messages_name_own_parameters(feedback: Any) -> None:
     with pytest.raises(InvalidInputError, match="horizon 3 is too short for 2 models: no learner"):
         ChampionChallenger(n_models=2, horizon=3, budget=BUDGET, feedback=feedback)
     with pytest.warns(AssumptionWarning, match=r"a burst of 0.31 is less than one bad round"):

@@ -65,7 +65,7 @@ def parts(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
-def test_e11_every_part_dropped_or_of_another_kind_is_refused(policy: str) -> None:
+def test_every_part_dropped_or_of_another_kind_is_refused(policy: str) -> None:
     state = stored(policy)
     ChampionChallenger.from_json(mended(state))
     for number, part in enumerate(list(parts(state))):
@@ -83,7 +83,7 @@ def test_e11_every_part_dropped_or_of_another_kind_is_refused(policy: str) -> No
 
 
 @pytest.mark.parametrize("policy", ["guaranteed", "adaptive"])
-def test_e11_arrays_out_of_range_or_shape_are_refused(policy: str) -> None:
+def test_arrays_out_of_range_or_shape_are_refused(policy: str) -> None:
     state = stored(policy)
     for number, part in enumerate(list(parts(state))):
         arrays = {name: value for name, value in part.items() if "__array__" in str(value)[:20]}
@@ -126,7 +126,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_e11_forged_parts_are_refused_by_name(forgery: str) -> None:
+def test_forged_parts_are_refused_by_name(forgery: str) -> None:
     change, match = FORGERIES[forgery]
     state = stored()
     assert state["state"]["_learner"]["state"]["_watchdog"]["state"]["events"]
@@ -134,7 +134,7 @@ def test_e11_forged_parts_are_refused_by_name(forgery: str) -> None:
     refused(state, match)
 
 
-def test_e11_any_change_is_noticed_by_the_digest() -> None:
+def test_any_change_is_noticed_by_the_digest() -> None:
     state = json.loads(played().to_json())
     level = state["state"]["_learner"]["state"]["_watchdog"]["state"]["_level"]["__array__"]
     level[1] *= 0.999  # fits all other parts
@@ -145,14 +145,14 @@ def test_e11_any_change_is_noticed_by_the_digest() -> None:
         ChampionChallenger.from_json(json.dumps(state))
 
 
-def test_e11_a_state_of_another_budget_is_refused() -> None:
+def test_a_state_of_another_budget_is_refused() -> None:
     text = played().to_json()
     assert ChampionChallenger.from_json(text, budget=HarmBudget(0.1, 4.0)).rounds == 130
     with pytest.raises(InvalidStateError, match="stored with the budget"):
         ChampionChallenger.from_json(text, budget=HarmBudget(0.1, 5.0))
 
 
-def test_e11_foreign_indices_never_reach_compiled_code() -> None:
+def test_foreign_indices_never_reach_compiled_code() -> None:
     """In a process of its own, which would crash: row numbers far outside the table."""
     program = """
 import json, sys, warnings
@@ -237,7 +237,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
-def test_e11_learners_alone_refuse_damaged_arrays(kind: str) -> None:
+def test_learners_alone_refuse_damaged_arrays(kind: str) -> None:
     learner = LEARNERS[kind]()
     rng = np.random.default_rng(0)
     for t in range(100):

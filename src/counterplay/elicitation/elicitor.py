@@ -1,7 +1,7 @@
 """The guaranteed procedure: O(k log(k/eps)) questions, then a near-optimal option.
 
-Benchmark, basis, ratios, preference, plan: the chapter's procedure with the repairs and
-improvements of the spec, as an ask/tell object that can be saved at any time.
+Benchmark, basis, ratios, preference, plan: the chapter's procedure, repaired and improved,
+as an ask/tell object that can be saved at any time.
 Source: Theorem 8.1; docs/theory/08-elicitation.md, "Preference, precision, refinement".
 """
 

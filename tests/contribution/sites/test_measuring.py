@@ -20,7 +20,7 @@ from counterplay.errors import AssumptionWarning, InvalidInputError
 
 
 @pytest.mark.claim("23.05")
-def test_f13_f9_one_small_site_truncates_nobody_and_frames_stay_frames() -> None:
+def test_one_small_site_truncates_nobody_and_frames_stay_frames() -> None:
     sizes = (1200, 700, 400, 250, 150, 80)
     model = make_pipeline(
         make_column_transformer((SimpleImputer(), ["age"]), (OneHotEncoder(), ["ward"])),
@@ -52,7 +52,7 @@ class Slow(LogisticRegression):
 
 
 @pytest.mark.claim("23.10")
-def test_f14_a_time_limit_stops_after_the_running_fit() -> None:
+def test_a_time_limit_stops_after_the_running_fit() -> None:
     points = measure_sites(three_sites(), model=Slow(), time_limit=0.3, progress=False)
     assert 1 <= points.fits <= 7  # of 176; each takes at least 0.05 s
     assert any("time limit" in note for note in points.notes)

@@ -65,7 +65,7 @@ def test_pooling_everything_is_a_plan_even_with_rates_that_solvers_leave_out() -
 
 
 @pytest.mark.claim("23.06")
-def test_f12_no_plan_asks_for_more_than_is_owned() -> None:
+def test_no_plan_asks_for_more_than_is_owned() -> None:
     plan = plan_consortium(measured(), "within=0.02", caps={"a": 100}, costs={"b": 2.0})
     for name in PLANS:
         if name in plan.plans:

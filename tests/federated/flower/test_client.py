@@ -216,7 +216,7 @@ def test_torch_report_is_the_gradient(steps: int, source: str) -> None:
 
 
 @pytest.mark.claim("23.23")
-def test_f14_running_statistics_are_averaged_by_rows() -> None:
+def test_running_statistics_are_averaged_by_rows() -> None:
     torch = pytest.importorskip("torch")
 
     def make() -> Any:
@@ -334,7 +334,7 @@ def autoencoder(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["plain", "tied", "frozen"])
 @pytest.mark.parametrize("local_steps", [1, 3])
-def test_f2_f3_the_returned_model_has_the_reported_losses(kind: str, local_steps: int) -> None:
+def test_the_returned_model_has_the_reported_losses(kind: str, local_steps: int) -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(2)
     X = rng.normal(size=(3, 40, 3))
@@ -368,7 +368,7 @@ def test_f2_f3_the_returned_model_has_the_reported_losses(kind: str, local_steps
     assert not torch.equal(after["b.weight"], before["b.weight"])
 
 
-def test_f3_a_module_with_nothing_to_train_is_refused() -> None:
+def test_a_module_with_nothing_to_train_is_refused() -> None:
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(2, 2).requires_grad_(False)
     context = InProcessGrid(print, 1).contexts[1]  # type: ignore[arg-type]
@@ -377,7 +377,7 @@ def test_f3_a_module_with_nothing_to_train_is_refused() -> None:
         torch_report(ask, context, module, (np.zeros((2, 2)), np.array([0, 1])))
 
 
-def test_f2_ties_that_make_no_sense_are_ignored() -> None:
+def test_ties_that_make_no_sense_are_ignored() -> None:
     """A party may claim anything; only names of the model with the same shape count."""
     model = [np.array([2.0, 1.0]), np.zeros(2), np.zeros(3)]
 

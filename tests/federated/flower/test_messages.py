@@ -128,7 +128,7 @@ def with_liar(answer: Callable[[Message], Message]) -> Any:
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_f10_a_malformed_reply_is_refused_and_the_others_go_on(kind: str) -> None:
+def test_a_malformed_reply_is_refused_and_the_others_go_on(kind: str) -> None:
     answer, words = MALFORMED[kind]
     c, grid = with_liar(answer)
     update = kind.startswith("update")
@@ -151,7 +151,7 @@ def test_f10_a_malformed_reply_is_refused_and_the_others_go_on(kind: str) -> Non
 
 @pytest.mark.parametrize("rule", [SafeStep(0.01, cap="step_size"), ADAGD(0.01), FedAvg()])
 @pytest.mark.parametrize("size", [1e7, 1e20, 1e160])
-def test_f10_one_of_two_parties_cannot_outshout_the_other(rule: Any, size: float) -> None:
+def test_one_of_two_parties_cannot_outshout_the_other(rule: Any, size: float) -> None:
     """The honest party ends where it ends alone, whatever the other one shouts."""
 
     def honest(message: Message) -> Message:
@@ -173,7 +173,7 @@ def test_f10_one_of_two_parties_cannot_outshout_the_other(rule: Any, size: float
     assert np.linalg.norm(ends[0]) < 2.5  # from 3.2
 
 
-def test_f10_long_gradients_of_everybody_are_believed() -> None:
+def test_long_gradients_of_everybody_are_believed() -> None:
     """The measure is what the others send, so large losses are no lies."""
     scale = 1e9
 
@@ -204,7 +204,7 @@ def test_f10_long_gradients_of_everybody_are_believed() -> None:
         None,
     ],
 )
-def test_f10_a_malformed_evaluation_is_left_out(metrics: dict[str, Any] | None) -> None:
+def test_a_malformed_evaluation_is_left_out(metrics: dict[str, Any] | None) -> None:
     c, grid = with_liar(lambda message: Message(RecordDict(), reply_to=message))
     honest = grid.client
 
@@ -225,7 +225,7 @@ def test_f10_a_malformed_evaluation_is_left_out(metrics: dict[str, Any] | None) 
     assert "recall" not in told  # lists of different lengths have no average
 
 
-def test_f10_a_first_answer_about_other_arrays_does_not_shut_the_others_out() -> None:
+def test_a_first_answer_about_other_arrays_does_not_shut_the_others_out() -> None:
     """Party 1 alone answers first, with a gradient of an array that is not trained."""
 
     def client(message: Message, context: Context) -> Message:
@@ -266,7 +266,7 @@ def linear(message: Message, context: Context, *, ordinary: bool) -> Message:
     return Message(RecordDict({"arrays": trained, "metrics": told}), reply_to=message)
 
 
-def test_f10_an_answer_without_a_loss_does_not_stop_a_rule_that_looks_at_losses() -> None:
+def test_an_answer_without_a_loss_does_not_stop_a_rule_that_looks_at_losses() -> None:
     def client(message: Message, context: Context) -> Message:
         return linear(message, context, ordinary=context.node_id == 3)
 
@@ -295,7 +295,7 @@ def test_averaging_is_flowers_own_where_rows_are_equal() -> None:
 @pytest.mark.parametrize(("ordinary", "first", "share"), [
     (True, 1, 1.0), (True, 3, 1.0), (False, 2, 0.25),
 ])  # fmt: skip
-def test_f10_one_party_does_not_decide_what_is_trained(
+def test_one_party_does_not_decide_what_is_trained(
     rule: Any, ordinary: bool, first: int, share: float
 ) -> None:
     """Party 4 sends a gradient of the small array only; it may be the only one asked."""
@@ -317,7 +317,7 @@ def test_f10_one_party_does_not_decide_what_is_trained(
 
 
 @pytest.mark.parametrize("name", ["[/x]", "$x_{$", "_site", "a\nb\x1b[31m", "", "\x00", "x" * 300])
-def test_f10_a_name_steers_neither_the_terminal_nor_the_picture(
+def test_a_name_steers_neither_the_terminal_nor_the_picture(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def client(message: Message, context: Context) -> Message:

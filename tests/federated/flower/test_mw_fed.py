@@ -114,7 +114,7 @@ def test_ordinary_clients_without_a_loss_are_averaged_and_told_so() -> None:
         {"num-examples": 0.5},
     ],
 )
-def test_f8_a_party_without_a_usable_accuracy_keeps_its_weight(lie: dict[str, Any]) -> None:
+def test_a_party_without_a_usable_accuracy_keeps_its_weight(lie: dict[str, Any]) -> None:
     def client(message: Message, context: Context) -> Message:
         if message.metadata.message_type == "evaluate" and context.node_id == 1:
             metrics = MetricRecord({"num-examples": 10, "threshold": 0.6, **lie})

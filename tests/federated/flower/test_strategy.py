@@ -400,7 +400,7 @@ def test_bad_input(make: Any) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.25, 0.5, 0.75])
-def test_f1_converged_means_everybody_was_asked(fraction: float) -> None:
+def test_converged_means_everybody_was_asked(fraction: float) -> None:
     """Four convex parties, some asked per round: who is left in the end is within its target."""
     converged = 0
     for seed in range(8):
@@ -421,7 +421,7 @@ def test_f1_converged_means_everybody_was_asked(fraction: float) -> None:
     assert converged >= 6
 
 
-def test_f1_a_stall_is_said_only_where_everybody_has_answered() -> None:
+def test_a_stall_is_said_only_where_everybody_has_answered() -> None:
     """Two of three parties pull in opposite directions, and the third one cannot be reached."""
     goals = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 3.0]])
 
@@ -440,7 +440,7 @@ def test_f1_a_stall_is_said_only_where_everybody_has_answered() -> None:
         assert result.arrays["0"].numpy() == pytest.approx(centre, abs=1e-6)
 
 
-def test_f1_who_is_asked_follows_from_the_seed(world: Any) -> None:
+def test_who_is_asked_follows_from_the_seed(world: Any) -> None:
     import random
 
     def asked(seed: int, state: int) -> list[list[int]]:

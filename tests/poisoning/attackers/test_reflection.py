@@ -190,8 +190,6 @@ def test_dyadic_learner_loses_half_on_the_chain(m: int) -> None:
     unseen = (1 - 1 / (2 * m)) ** m  # a test point of D is unseen
     assert unseen * (rate - four_sigma(0.5, n)) >= 1 / 64  # (r - 3)^2 / (4 r^2) at r = 4
     assert abs(unseen * rate - bounds.chain_rate(m)) <= unseen * four_sigma(0.5, n)
-    measured = {1: 0.2483, 2: 0.2823, 3: 0.2920, 4: 0.2946}[m]  # by an independent prototype
-    assert abs(unseen * rate - measured) <= unseen * four_sigma(0.5, n) + 0.005
 
 
 @pytest.mark.claim("10.28")

@@ -58,8 +58,8 @@ def test_a_graph_can_be_rebuilt_from_its_own_matrix() -> None:
 
 
 @pytest.mark.claim("20.15")
-def test_s4_limits_bind_only_the_features_that_change() -> None:
-    """S4: who stands outside the limits of one action may still take another one."""
+def test_limits_bind_only_the_features_that_change() -> None:
+    """Who stands outside the limits of one action may still take another one."""
     X = np.array([[3.0, 0.0], [6.0, 0.0], [6.0, 1.0]])
     actions = [
         Action("close a card", column=0, change=-1, cost=1.0, low=5),

@@ -167,8 +167,8 @@ CLOSE = [
 
 
 @pytest.mark.parametrize(("X", "y", "least"), CLOSE)
-def test_s5_thresholds_between_close_values_do_what_they_say(X, y, least: float) -> None:
-    """S5: between neighbouring floats the threshold is the upper one; at 1e18 adding 1 is lost."""
+def test_thresholds_between_close_values_do_what_they_say(X, y, least: float) -> None:
+    """Between neighbouring floats the threshold is the upper one; at 1e18 adding 1 is lost."""
     X, y = np.array(X), np.array(y)
     line = StrategicERM("threshold1d").fit(X, y)
     assert line.optimal_
@@ -176,8 +176,8 @@ def test_s5_thresholds_between_close_values_do_what_they_say(X, y, least: float)
     assert np.mean(line.predict(X) != y) == pytest.approx(least, abs=1e-12)
 
 
-def test_s5_the_loss_is_that_of_the_rule_for_every_backend() -> None:
-    """S5: whatever the scale, deciding row by row gives the loss that was reported."""
+def test_the_loss_is_that_of_the_rule_for_every_backend() -> None:
+    """Whatever the scale, deciding row by row gives the loss that was reported."""
     rng = np.random.default_rng(7)
     for backend, p in (("halfspace2d_exact", 2), ("halfspace_milp", 3), ("halfspace_heuristic", 3)):
         for scale in (1.0, 1e-9, 1e9, 2.0**60):
@@ -192,8 +192,8 @@ def test_s5_the_loss_is_that_of_the_rule_for_every_backend() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_s3_far_points_do_not_hide_the_best_halfspace(seed: int) -> None:
-    """S3: separable data have loss 0, also with two people far away from the others."""
+def test_far_points_do_not_hide_the_best_halfspace(seed: int) -> None:
+    """Separable data have loss 0, also with two people far away from the others."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3))
     X[0, 0], X[1, 1] = 5e4, -3e4
@@ -211,8 +211,8 @@ def every_halfspace(X: np.ndarray, graph: ManipulationGraph, y: np.ndarray) -> f
 
 
 @pytest.mark.parametrize("kind", ["general", "far", "grid", "unequal"])
-def test_s3_optimal_means_that_no_halfspace_is_better(kind: str) -> None:
-    """S3: the claim is checked against all halfspaces; in general position it is always made."""
+def test_optimal_means_that_no_halfspace_is_better(kind: str) -> None:
+    """The claim is checked against all halfspaces; in general position it is always made."""
     rng = np.random.default_rng(8)
     for _ in range(3):
         X = rng.normal(size=(8, 3))
@@ -236,8 +236,8 @@ def test_s3_optimal_means_that_no_halfspace_is_better(kind: str) -> None:
             assert model.optimal_
 
 
-def test_s3_directions_too_close_for_floats_are_not_called_optimal() -> None:
-    """S3: in the plane the claim is checked against the exact list of all labelings."""
+def test_directions_too_close_for_floats_are_not_called_optimal() -> None:
+    """In the plane the claim is checked against the exact list of all labelings."""
     for seed in range(40):
         rng = np.random.default_rng(seed)
         for far in (0.0, 1e12, 1e14):

@@ -131,7 +131,7 @@ def decision_table(rules: Rules, *, whole: bool = True) -> list[Line]:
 
 
 def _frame(table: list[Line]) -> pd.DataFrame:
-    """Return the table of the spec: money with its interval, and the basis of the moves."""
+    """Return one row per rule and budget: money with its interval, and the basis of the moves."""
     rows = [
         {
             **{name: getattr(line, name) for name in COLUMNS if name not in ("accuracy", "money")},

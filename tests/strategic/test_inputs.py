@@ -1,7 +1,6 @@
-"""What users of the first edition ran into, one test per finding (others stand beside their code).
+"""Models and tables as users hand them in: wrapped, scaled, raw, with an index, words as labels.
 
-S1, S7, S8, S10: test_features.py; S3, S5: graphs/test_strategic_erm.py; S4:
-graphs/test_manipulation_graph.py; S5, S9: test_rethreshold.py; S6: test_gaming.py.
+What concerns one class alone stands beside its code.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ def people(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return X, (X["income"] - X["debt"] > 0.2).astype(int).to_numpy()
 
 
-def test_s2_one_model_in_three_wrappers_has_one_answer() -> None:
-    """S2: a threshold wrapper or a column transformer changes no number."""
+def test_one_model_in_three_wrappers_has_one_answer() -> None:
+    """A threshold wrapper or a column transformer changes no number."""
     X, y = people()
     moves = Moves.ball(X, fixed=["age"])
     plain = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
@@ -73,8 +72,8 @@ def test_s2_one_model_in_three_wrappers_has_one_answer() -> None:
 
 @pytest.mark.claim("20.29")
 @pytest.mark.parametrize("seed", [0, 1])
-def test_s3_far_points_are_fitted_or_not_called_optimal(seed: int) -> None:
-    """S3: separable people with two outliers; and raw columns of very different size."""
+def test_far_points_are_fitted_or_not_called_optimal(seed: int) -> None:
+    """Separable people with two outliers; and raw columns of very different size."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3))
     X[0, 0], X[1, 1] = 5e4, -3e4
@@ -93,8 +92,8 @@ def test_s3_far_points_are_fitted_or_not_called_optimal(seed: int) -> None:
     reason="COUNTERPLAY_DATA does not hold german_credit.parquet",
 )
 @pytest.mark.parametrize("start", [0, 18, 36])
-def test_s3_raw_credit_columns_have_the_optimum_of_scaled_ones(start: int) -> None:
-    """S3: halfspaces do not mind the units of a column, so neither may the optimum."""
+def test_raw_credit_columns_have_the_optimum_of_scaled_ones(start: int) -> None:
+    """Halfspaces do not mind the units of a column, so neither may the optimum."""
     german = pd.read_parquet(DATA / "german_credit.parquet").iloc[start : start + 18]
     X = german[["credit_amount", "duration_months"]].to_numpy(dtype=float)
     y = (german["class"] == german["class"].mode()[0]).to_numpy(dtype=int)
@@ -107,8 +106,8 @@ def test_s3_raw_credit_columns_have_the_optimum_of_scaled_ones(start: int) -> No
 
 
 @pytest.mark.claim("20.30")
-def test_s7_the_wanted_class_is_asked_for_and_said_first() -> None:
-    """S7: labels 1 and 2 say nothing; a table coded 1 = default is asked about."""
+def test_the_wanted_class_is_asked_for_and_said_first() -> None:
+    """Labels 1 and 2 say nothing; a table coded 1 = default is asked about."""
     X, y = people()
     coded = LogisticRegression().fit(X, 1 + y)
     moves = Moves.ball(X)
@@ -134,8 +133,8 @@ def test_s7_the_wanted_class_is_asked_for_and_said_first() -> None:
     not (DATA / "heloc_fico.parquet").is_file(),
     reason="COUNTERPLAY_DATA does not hold heloc_fico.parquet",
 )
-def test_s7_heloc_and_german_credit() -> None:
-    """S7: the tables as they are shipped."""
+def test_heloc_and_german_credit() -> None:
+    """The tables as they are shipped."""
     heloc = pd.read_parquet(DATA / "heloc_fico.parquet").iloc[:600]
     X, y = heloc.drop(columns="RiskPerformance").astype(float), heloc["RiskPerformance"]
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X, y)
@@ -152,8 +151,8 @@ def test_s7_heloc_and_german_credit() -> None:
 
 
 @pytest.mark.claim("20.33")
-def test_s8_a_scaler_inside_or_outside_changes_nothing() -> None:
-    """S8: one standard deviation costs 1 wherever it is taken, and the summary says so."""
+def test_a_scaler_inside_or_outside_changes_nothing() -> None:
+    """One standard deviation costs 1 wherever it is taken, and the summary says so."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     inside = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     Z = pd.DataFrame(StandardScaler().fit_transform(X), columns=X.columns)
@@ -173,8 +172,8 @@ def test_s8_a_scaler_inside_or_outside_changes_nothing() -> None:
 
 
 @pytest.mark.claim("20.31")
-def test_s11_the_index_survives_and_labels_may_be_words() -> None:
-    """S11: results keep the rows of the frame, and every door takes words."""
+def test_the_index_survives_and_labels_may_be_words() -> None:
+    """Results keep the rows of the frame, and every door takes words."""
     X, y = people()
     words = np.where(y == 1, "good", "bad")
     model = LogisticRegression().fit(X, words)
@@ -196,8 +195,8 @@ def test_s11_the_index_survives_and_labels_may_be_words() -> None:
 
 
 @pytest.mark.claim("20.31")
-def test_s11_bad_arguments_are_refused_before_the_model_is_asked() -> None:
-    """S11: no search before validation: of 30,000 people the model is asked about none."""
+def test_bad_arguments_are_refused_before_the_model_is_asked() -> None:
+    """No search before validation: of 30,000 people the model is asked about none."""
     X, y = people()
     X, y = pd.concat([X] * (30_000 // len(X)), ignore_index=True), np.tile(y, 30_000 // len(X))
 
@@ -233,8 +232,8 @@ def test_s11_bad_arguments_are_refused_before_the_model_is_asked() -> None:
 
 @pytest.mark.claim("20.31")
 @pytest.mark.parametrize("node", [np.inf, np.nan, -1, 7, 0.5])
-def test_s12_nodes_that_are_none_give_a_sentence(node: float) -> None:
-    """S12: an infinite node number was an IndexError about -9223372036854775808."""
+def test_nodes_that_are_none_give_a_sentence(node: float) -> None:
+    """An infinite node number was an IndexError about -9223372036854775808."""
     rules = FiniteClass.from_matrix([[1, 0], [0, 1]])
     line = ManipulationGraph.from_lists([[1], []])
     with pytest.raises(InvalidInputError, match="node"):
