@@ -12,10 +12,16 @@ import pytest
 import sqlalchemy as sa
 
 from counterplay.studio import store as store_module
+from counterplay.studio.kinds import kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store, writer
 from studio.listeners import listen_all
-from studio.web_house import Web
+from studio.web_house import Web, catalogue, fields
+
+
+def elicitation(raw: dict[str, Any], table: bytes) -> dict[str, Any]:
+    """The configuration of questions to people."""
+    return kind_of("elicitation").read_config({**raw, "table_bytes": table}, Path())
 
 
 @pytest.mark.claim("28.27")
@@ -30,7 +36,8 @@ def test_two_hundred_listeners_of_people_hear_of_one_answer(
         more["database"] = request.getfixturevalue("cluster").new_database()
     web = Web(tmp_path, **more)
     try:
-        study, statements = web.study(), list[str]()
+        config = elicitation(fields(target_regret=0.001), catalogue(40))
+        study, statements = web.study(config), list[str]()
         person, admin = web.person(study), web.admin()
         web.link(study, "bob")
 

@@ -333,7 +333,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
             return read_events(connection, stream, after)
 
     def listen(self, streams: Iterable[str | int]) -> AsyncIterator[tuple[str, int]]:
-        """Yield (stream, seq) after each commit; a study's row number stands for all its streams."""
+        """Yield (stream, seq) after each commit; the number of a study stands for all of its."""
         return self.changed.listen(streams)
 
     def _turn(self, stream: str) -> asyncio.Lock:

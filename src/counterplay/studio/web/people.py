@@ -79,7 +79,7 @@ class People:
     async def _is_listed(self, stream: str, seq: int) -> bool:
         """Whether there is something new of a participant who is shown, or will be."""
         if stream in self._rows:
-            return seq > self._rows[stream]["seq"]
+            return bool(seq > self._rows[stream]["seq"])
         if stream == self.study.public_id or len(self._rows) >= activity.MOST_PARTIES:
             return False
         party = await self.store.run(self.store.party, stream)
