@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from counterplay.studio.kinds import NewEvent
+from studio.listeners import listen_all
 from studio.studio_campaigns import (
     CARD,
     CLASSES,
@@ -240,9 +240,9 @@ def test_the_coordinator_runs_it(web: Web, tmp_path: Path) -> None:
 def test_a_card_that_came_while_the_page_was_on_its_way(web: Web, tmp_path: Path) -> None:
     """A page that waits is told at once: nobody may ever change anything again."""
     study, _ = opened(web, tmp_path)
-    clinic = Labeller(web, study, "clinic 0")
+    clinic, other = (Labeller(web, study, name) for name in PARTIES[:2])
 
-    def first(query: str) -> str:
+    def first(query: str, clinic: Labeller = clinic) -> str:
         with clinic.client.stream("GET", f"{clinic.home}/events{query}") as answer:
             return next(line for line in answer.iter_lines() if line.startswith("event:"))
 
@@ -250,7 +250,7 @@ def test_a_card_that_came_while_the_page_was_on_its_way(web: Web, tmp_path: Path
     assert first("") == "event: numbers"
     state = web.store.fold_now(study.public_id).state
     state.departed = "another rule"  # its page shows no cards: it would be loaded for ever
-    assert first("?waiting=1") == "event: numbers"
+    assert first("?waiting=1", other) == "event: numbers"
     state.departed = None
 
 
@@ -311,7 +311,7 @@ def test_pictures_are_pixels_and_nothing_else(web: Web, tmp_path: Path) -> None:
 def test_two_hundred_listeners_hear_of_one_change(web: Web, tmp_path: Path) -> None:
     study, _ = opened(web, tmp_path)
     clinic, admin = Labeller(web, study, "clinic 0"), web.admin()
-    path, secret = f"/admin/studies/{study.public_id}/live", admin.cookies["cp_admin"]
+    path = f"/admin/studies/{study.public_id}/live"
     _, fields = clinic.cards[0]
     queries: list[str] = []
 
@@ -327,40 +327,12 @@ def test_two_hundred_listeners_hear_of_one_change(web: Web, tmp_path: Path) -> N
             time.sleep(0.2)
             sa.event.remove(web.store.engine, "after_cursor_execute", count)
 
-    heard = asyncio.run(_listen_all(web.url, path, secret, 200, change))
+    heard = asyncio.run(listen_all(admin, path, 200, change))
     assert len(heard) == 200
     assert all(first != later for first, later in heard)
     assert len({later for _, later in heard}) == 1
     reads = [query for query in queries if query.startswith("SELECT")]
     assert len(reads) <= 2, reads  # the answer looks for its key; no listener asks anything
-
-
-async def _listen_all(
-    url: str, path: str, secret: str, n: int, change: Callable[[], None]
-) -> list[tuple[str, str]]:
-    """Open n streams, make one change, return what each heard before and after."""
-    host, port = url.removeprefix("http://").split(":")
-    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: cp_admin={secret}\r\n\r\n"
-    pairs = []
-    for _ in range(n):
-        pair = await asyncio.open_connection(host, int(port))
-        pair[1].write(head.encode())
-        pairs.append(pair)
-
-    async def told(reader: asyncio.StreamReader) -> str:
-        while True:
-            line = (await reader.readline()).decode()
-            if line.startswith("data:"):
-                return line
-
-    firsts = await asyncio.gather(*(told(reader) for reader, _ in pairs))
-    changing = asyncio.create_task(asyncio.to_thread(change))
-    async with asyncio.timeout(30):
-        laters = await asyncio.gather(*(told(reader) for reader, _ in pairs))
-    await changing
-    for _, writer in pairs:
-        writer.close()
-    return list(zip(firsts, laters))
 
 
 def test_a_campaign_is_made_on_one_page(web: Web) -> None:
@@ -396,3 +368,27 @@ def test_a_campaign_is_made_on_one_page(web: Web) -> None:
     assert config["page"]["columns"] == ["case", "size", "shape"]
     web.store.set_state(study.public_id, "open", actor="admin")
     assert web.store.fold_now(study.public_id).state.begun
+
+
+def test_those_who_wait_are_told_by_one_look(web: Web, tmp_path: Path, monkeypatch: Any) -> None:
+    study, truth = opened(web, tmp_path, n=40)
+    waits, works = Labeller(web, study, "clinic 0"), Labeller(web, study, "clinic 1")
+    while waits.cards:
+        item, fields = waits.cards[0]
+        waits.answer(fields, int(truth[item]))
+    looks: list[str] = []
+    view = web.store.view
+
+    def counted(stream: str, look: Any, **more: Any) -> Any:
+        looks.append(look.__qualname__)
+        return view(stream, look, **more)
+
+    def change() -> None:
+        monkeypatch.setattr(web.store, "view", counted)
+        item, fields = works.cards[0]
+        sent = {**fields, "label": str(truth[item])}
+        works.client.post(f"{works.home}/answer", data=sent, follow_redirects=False)
+
+    heard = asyncio.run(listen_all(waits.client, f"{waits.home}/events?waiting=1", 30, change))
+    assert all(first != later for first, later in heard)
+    assert len([look for look in looks if "follow" in look or "card" in look]) == 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -46,6 +47,7 @@ from counterplay.studio.store.folds import (
     Folded,
     empty,
     read_events,
+    read_followed,
     read_heads,
     replay,
 )
@@ -54,7 +56,7 @@ from counterplay.studio.store.links import Links, Sessions
 from counterplay.studio.store.migrations import migrate
 from counterplay.studio.store.records import Records
 from counterplay.studio.store.studies import Studies
-from counterplay.studio.store.writer import DirectWriter, Moved, Writer
+from counterplay.studio.store.writer import LOOK, DirectWriter, Moved, Writer
 
 __all__ = ["Appended", "Folded", "NewEvent", "Store"]
 
@@ -84,6 +86,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         self._found: dict[bytes, tuple[float, Any]] = {}
         self._seen: dict[str, int] = {}
         self._data_version: int | None = None
+        self._look_again = 0.0
         self._trusted = False
         self._pool: ThreadPoolExecutor | None = None
         self._writer: Writer | DirectWriter = DirectWriter(engine)
@@ -264,7 +267,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
             done.set_exception(error)
             return
         done.set_result(known + ready.own)
-        self._publish(ready.after.stream, ready.after.seq)
+        self._publish(ready.after.stream, ready.after.seq, ready.after.study)
 
     def _split(self, stream: str, events: list[NewEvent]) -> tuple[list[Appended], list[NewEvent]]:
         """Which events are there already, in order, and which are new."""
@@ -295,10 +298,18 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         with self._lock_of(stream):
             return self._current(stream, fresh=fresh)
 
-    async def view(self, stream: str, look: Callable[[Folded], R], *, quick: bool = False) -> R:
+    async def view(
+        self,
+        stream: str,
+        look: Callable[[Folded], R],
+        *,
+        quick: bool = False,
+        known: int | None = None,
+    ) -> R:
         """Return ``look(folded)`` while nobody changes the state.
 
-        It is called in a thread, unless it is ``quick`` and the state is at hand.
+        It is called in a thread, unless it is ``quick`` and the state is at hand. A state that has
+        come to the number ``known`` is taken as it is.
         """
         async with self._turn(stream):
             lock = self._lock_of(stream)
@@ -309,20 +320,20 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
                         return look(cached)
                 finally:
                     lock.release()
-            return await self.run(self.view_now, stream, look)
+            return await self.run(self.view_now, stream, look, known)
 
-    def view_now(self, stream: str, look: Callable[[Folded], R]) -> R:
+    def view_now(self, stream: str, look: Callable[[Folded], R], known: int | None = None) -> R:
         """Return ``look(folded)`` while nobody changes the state, without an event loop."""
         with self._lock_of(stream):
-            return look(self._current(stream))
+            return look(self._current(stream, known=known))
 
     def events(self, stream: str, after: int = 0) -> list[Event]:
         """Return the events of a stream, from number ``after`` + 1 on."""
         with reading(self.engine) as connection:
             return read_events(connection, stream, after)
 
-    def listen(self, streams: Iterable[str]) -> AsyncIterator[tuple[str, int]]:
-        """Yield (stream, seq) after each commit to one of the streams."""
+    def listen(self, streams: Iterable[str | int]) -> AsyncIterator[tuple[str, int]]:
+        """Yield (stream, seq) after each commit; the number of a study stands for all of its."""
         return self.changed.listen(streams)
 
     def _turn(self, stream: str) -> asyncio.Lock:
@@ -332,10 +343,11 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
     def _lock_of(self, stream: str) -> threading.Lock:
         return self._streams[hash(stream) % _STRIPES]
 
-    def _current(self, stream: str, *, fresh: bool = False) -> Folded:
+    def _current(self, stream: str, *, fresh: bool = False, known: int | None = None) -> Folded:
         """Return the fold of a stream as of its head; under the stream's lock."""
         cached, seen = self._folds.get(stream), self._data_version
-        if cached is not None and self._trusted and not fresh:
+        new = cached is not None and known is not None and cached.seq >= known
+        if cached is not None and (self._trusted or new) and not fresh:
             return cached
         with reading(self.engine) as connection:
             head = empty(connection, stream)
@@ -364,20 +376,22 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
                 return
             self._data_version = version
             self._studies, self._found = {}, {}
-            self._folds.drop_stale(self._heads(self._folds.names()))
-        listened = self.changed.streams()
-        if listened:
-            for stream, seq in self._heads(listened).items():
-                self._publish(stream, seq)
+            with reading(self.engine) as reader:
+                self._folds.drop_stale(read_heads(reader, self._folds.names()))
+        elif time.monotonic() < self._look_again:
+            return  # a busy writer looks before every commit
+        self._look_again = time.monotonic() + LOOK
+        streams, studies = self.changed.followed()
+        if streams or studies:
+            with reading(self.engine) as reader:
+                heads = read_followed(reader, streams, studies)
+            for stream, seq, study in heads:
+                self._publish(stream, seq, study)
 
-    def _heads(self, streams: Iterable[str]) -> dict[str, int]:
-        with reading(self.engine) as connection:
-            return read_heads(connection, streams)
-
-    def _publish(self, stream: str, seq: int) -> None:
+    def _publish(self, stream: str, seq: int, study: int) -> None:
         """Tell listeners, once per number."""
         if self._seen.get(stream) != seq:
             self._seen[stream] = seq
             if len(self._seen) > 50_000:
                 self._seen.clear()
-            self.changed.publish(stream, seq)
+            self.changed.publish(stream, seq, study)

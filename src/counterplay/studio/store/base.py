@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from counterplay.studio.errors import Refused
 from counterplay.studio.settings import Settings
+from counterplay.studio.store.broadcast import Broadcast
 from counterplay.studio.store.database import reading
 from counterplay.studio.store.writer import DirectWriter, Operation, Writer
 
@@ -138,11 +139,17 @@ class Rows:
 
     settings: Settings
     engine: sa.Engine
+    changed: Broadcast
     _writer: Writer | DirectWriter
 
     def _write(self, operation: Operation) -> Any:
         """Run a write through the writer and wait for its commit."""
         return self._writer.submit(operation).result()
+
+    def _announced(self, party: PartyRow) -> PartyRow:
+        """Tell those who follow a study that a party came; return it."""
+        self.changed.publish(party.public_id, 0, party.study)
+        return party
 
     def _do(self, statement: sa.UpdateBase) -> int:
         """Execute one statement in a write; return how many rows it met."""

@@ -9,26 +9,31 @@ from collections.abc import AsyncIterator, Iterable
 
 
 class Broadcast:
-    """Passes (stream, seq) to every listener of the stream; slow listeners skip numbers."""
+    """Passes (stream, seq) to every listener of the stream or of its study; the slow skip numbers.
+
+    Who listens to a study, by its row number, also hears of streams that begin, with number 0.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: dict[str, set[_Listener]] = {}
+        self._listeners: dict[str | int, set[_Listener]] = {}
         self._closed = False
 
-    def streams(self) -> list[str]:
-        """Return the streams that somebody listens to."""
+    def followed(self) -> tuple[list[str], list[int]]:
+        """Return the streams and the studies that somebody listens to."""
         with self._lock:
-            return list(self._listeners)
+            names = list(self._listeners)
+        streams = [name for name in names if isinstance(name, str)]
+        return streams, [name for name in names if isinstance(name, int)]
 
-    def publish(self, stream: str, seq: int) -> None:
-        """Wake the listeners of a stream; from any thread."""
+    def publish(self, stream: str, seq: int, study: int) -> None:
+        """Wake the listeners of a stream and of its study; from any thread."""
         with self._lock:
-            listeners = list(self._listeners.get(stream, ()))
+            listeners = {one for key in (stream, study) for one in self._listeners.get(key, ())}
         for listener in listeners:
             listener.wake(stream, seq)
 
-    async def listen(self, streams: Iterable[str]) -> AsyncIterator[tuple[str, int]]:
+    async def listen(self, streams: Iterable[str | int]) -> AsyncIterator[tuple[str, int]]:
         """Yield (stream, seq) after each commit, until the broadcaster closes."""
         listener = _Listener(asyncio.get_running_loop())
         names = set(streams)

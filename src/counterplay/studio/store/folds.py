@@ -94,6 +94,16 @@ def read_heads(connection: sa.Connection, streams: Iterable[str]) -> dict[str, i
     return heads
 
 
+def read_followed(
+    connection: sa.Connection, streams: list[str], studies: list[int]
+) -> list[tuple[str, int, int]]:
+    """Return id, last number and study of these streams and of all streams of these studies."""
+    s = t.stream.c
+    wanted = sa.or_(s.id.in_(streams), s.study.in_(studies))
+    query = sa.select(s.id, s.seq, s.study).where(wanted)
+    return [(row.id, row.seq, row.study) for row in connection.execute(query)]
+
+
 def read_events(connection: sa.Connection, stream: str, after: int = 0) -> list[Event]:
     """Return the events of a stream in their order."""
     e = t.event.c

@@ -125,7 +125,8 @@ class Links(Rows):
             used = connection.execute(sa.select(c.used).where(c.id == link.id)).scalar_one()
             return insert_party(connection, study, "participant", f"guest {used}", locale)
 
-        return self.party_by_id(self._write(use))
+        party = self.party_by_id(self._write(use))
+        return self._announced(party) if link.party is None else party
 
     def party_by_id(self, number: int) -> PartyRow:
         """Return a party by its row number."""

@@ -212,7 +212,7 @@ class Studies(Rows):
         def insert(connection: sa.Connection) -> int:
             return insert_party(connection, self.study_by_id(study.id), role, label, locale)
 
-        return self.party_by_id(self._write(insert))
+        return self._announced(self.party_by_id(self._write(insert)))
 
     def join(self, party: PartyRow) -> Appended:
         """Write ``party.joined``, once."""

@@ -99,4 +99,4 @@ def progress(store: Store, study: StudyRow, folded: Any) -> dict[str, Any]:
         config = store.config(study, folded.version)
         result = config["page"]["names"][sitting.result.item]
     return {"answers": len(sitting.log), "erased": sitting.erased, "result": result,
-            "joined": sitting.joined}  # fmt: skip
+            "joined": sitting.joined, "seq": folded.seq}  # fmt: skip

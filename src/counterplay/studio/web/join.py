@@ -64,8 +64,7 @@ async def enter(request: Request) -> Response:
         house.came(study.id, where(request), party.label)
     if study.state == "open":
         await _join(house, study, party, consent)
-    room = "l" if study.kind == "campaign" else "p"
-    response = pages.go(request, f"/{room}/{study.public_id}")
+    response = pages.go(request, await _room(house, study, party))
     sessions.keep(request, response, study, secret)
     if link.party is None:
         security.set_cookie(
@@ -73,6 +72,14 @@ async def enter(request: Request) -> Response:
             path=f"{request.scope.get('root_path', '')}/j", days=sessions.PARTY_DAYS,
         )  # fmt: skip
     return response
+
+
+async def _room(house: House, study: StudyRow, party: Any) -> str:
+    """Where the party goes on; Back comes to this address, which says what was open then."""
+    if study.kind == "campaign":
+        return f"/l/{study.public_id}"
+    seq = await house.store.view(house.store.stream_of(study, party), lambda f: f.seq)
+    return f"/p/{study.public_id}?after={max(0, seq - 1)}"
 
 
 def _known(request: Request, house: House, link: LinkRow, study: StudyRow) -> int | None:

@@ -132,22 +132,17 @@ async def show_ledger(request: Request) -> Response:
 async def follow(request: Request) -> Response:
     """Live numbers of the party; a page that waits is told when a card is there."""
     who = await participant(request, KIND)
-    house = house_of(request)
     mine, waits = who.party.label, request.query_params.get("waiting") == "1"
-
-    async def card_is_there() -> bool:
-        def look(folded: Folded) -> bool:  # the page shows no cards after a departure
-            return not folded.state.departed and bool(folded.state.waiting(mine))
-
-        return await house.store.view(who.stream, look)
 
     def look(folded: Folded) -> dict[str, str]:
         from counterplay.studio.kinds.campaign_views import numbers
 
-        return numbers(folded.state, mine)
+        told = numbers(folded.state, mine)
+        if waits and not folded.state.departed and folded.state.waiting(mine):
+            told["reload"] = "yes"  # a card is there; after a departure the page shows none
+        return told
 
-    return events(request, who.stream, f"party:{mine}", look,
-                  reload=card_is_there if waits else None)  # fmt: skip
+    return events(request, who.stream, f"party:{mine}{' waits' if waits else ''}", look)
 
 
 async def show_image(request: Request) -> Response:

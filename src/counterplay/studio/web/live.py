@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
@@ -19,16 +19,22 @@ from starlette.responses import Response, StreamingResponse
 from counterplay.studio.errors import Unavailable
 from counterplay.studio.web import pages
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.people import People
 from counterplay.studio.web.sessions import admin_study
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from counterplay.studio.store import Folded
+    from counterplay.studio.store.base import StudyRow
+    from counterplay.studio.web.texts import Language
 
+Look = Callable[["Folded"], dict[str, str]]
+Told = tuple[str, bool]  # the numbers, and whether to load the page again
 router = APIRouter()
 HEARTBEAT = 15.0
 MOST_LISTENERS = 1_000
+_NOTHING = ": still here\n\n"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -38,23 +44,25 @@ class Feed:
     def __init__(self, house: House) -> None:
         self.house = house
         self.listeners = 0
-        self._told: OrderedDict[tuple[str, str], tuple[int, asyncio.Future[str]]] = OrderedDict()
+        self.people: dict[int, People] = {}  # by the row number of the study
+        self._told: OrderedDict[tuple[str, str], tuple[int, asyncio.Future[Told]]] = OrderedDict()
 
-    async def told(self, stream: str, who: str, seq: int, look: Callable[[Folded], Any]) -> str:
-        """Return the message of a change for an audience; the first to ask computes it."""
+    async def told(self, stream: str, who: str, seq: int, look: Look) -> Told:
+        """Return the numbers of a change for an audience; the first to ask computes them."""
         key = (stream, who)
         known = self._told.get(key)
         if known is not None and known[0] >= seq and not known[1].cancelled():
             return await asyncio.shield(known[1])
-        task = asyncio.ensure_future(self._look(stream, look))
+        task = asyncio.ensure_future(self._look(stream, seq, look))
         self._told[key] = (seq, task)
         while len(self._told) > 2_000:
             self._told.popitem(last=False)
         return await asyncio.shield(task)
 
-    async def _look(self, stream: str, look: Callable[[Folded], Any]) -> str:
-        found = await self.house.store.view(stream, look)
-        return json.dumps(found, ensure_ascii=False, allow_nan=False)
+    async def _look(self, stream: str, seq: int, look: Look) -> Told:
+        found = await self.house.store.view(stream, look, known=seq)
+        again = found.pop("reload", None) is not None
+        return json.dumps(found, ensure_ascii=False, allow_nan=False), again
 
 
 def feed_of(house: House) -> Feed:
@@ -65,14 +73,7 @@ def feed_of(house: House) -> Feed:
     return found
 
 
-def events(
-    request: Request,
-    stream: str,
-    who: str,
-    look: Callable[[Folded], dict[str, str]],
-    *,
-    reload: Callable[[], Awaitable[bool]] | None = None,
-) -> Response:
+def events(request: Request, stream: str, who: str, look: Look) -> Response:
     """Follow a stream: one message with the numbers now, then one after every change.
 
     Parameters
@@ -84,12 +85,11 @@ def events(
     who:
         The audience; listeners with the same one share their messages.
     look:
-        Computes the numbers from the state.
-    reload:
-        Whether the page should be loaded again instead, asked at first and after every change.
+        Computes the numbers from the state. If there is one called "reload", the page is told to
+        load again.
     """
     feed = feed_of(house_of(request))
-    return _streamed(request, _follow(feed, stream, who, look, reload))
+    return _streamed(request, _follow(feed, stream, who, look))
 
 
 def _streamed(request: Request, told: AsyncIterator[str]) -> Response:
@@ -111,37 +111,45 @@ async def _counted(feed: Feed, told: AsyncIterator[str]) -> AsyncIterator[str]:
         feed.listeners -= 1
 
 
-async def _follow(
-    feed: Feed,
-    stream: str,
-    who: str,
-    look: Callable[[Folded], dict[str, str]],
-    reload: Callable[[], Awaitable[bool]] | None,
-) -> AsyncIterator[str]:
+async def _follow(feed: Feed, stream: str, who: str, look: Look) -> AsyncIterator[str]:
     changes = feed.house.store.listen([stream])
     waiting = asyncio.ensure_future(anext(changes))
     try:
         yield "retry: 3000\n\n"
         await asyncio.sleep(0)  # from here on the listener hears of every change
-        now = await feed.house.store.view(stream, lambda folded: folded.seq)
-        if reload is not None and await reload():  # it came while the page was on its way
-            yield message("reload", "{}")
-        yield message("numbers", await feed.told(stream, who, now, look))
+        seq = await feed.house.store.view(stream, lambda folded: folded.seq)
         while True:
-            done, _ = await asyncio.wait({waiting}, timeout=HEARTBEAT)
-            if not done:
-                yield ": still here\n\n"
-                continue
+            numbers, again = await feed.told(stream, who, seq, look)
+            if again:
+                yield message("reload", "{}")
+            yield message("numbers", numbers)
+            while not (await asyncio.wait({waiting}, timeout=HEARTBEAT))[0]:
+                yield _NOTHING
             try:
                 _, seq = waiting.result()
             except StopAsyncIteration:
                 return
             waiting = asyncio.ensure_future(anext(changes))
-            if reload is not None and await reload():
-                yield message("reload", "{}")
-            yield message("numbers", await feed.told(stream, who, seq, look))
     finally:
         waiting.cancel()
+
+
+async def _follow_people(feed: Feed, study: StudyRow, words: Language) -> AsyncIterator[str]:
+    """Follow the participants of a study; whoever is first starts the one task that looks."""
+    people = feed.people.get(study.id)
+    if people is None or people.over:
+        people = feed.people[study.id] = People(feed.house.store, study)
+    people.listeners += 1
+    try:
+        yield "retry: 3000\n\n"
+        async for numbers in people.follow(words, HEARTBEAT):
+            yield message("numbers", numbers) if numbers else _NOTHING
+    finally:
+        people.listeners -= 1
+        if not people.listeners:
+            people.close()
+            if feed.people.get(study.id) is people:
+                del feed.people[study.id]
 
 
 def message(name: str, data: str) -> str:
@@ -163,9 +171,7 @@ async def study_events(request: Request) -> Response:
 
         return events(request, stream, who, lambda f: live_guard(f.state, words))
     if study.kind == "elicitation":
-        from counterplay.studio.web.people import follow_people
-
-        return _streamed(request, follow_people(house.store, study, words))
+        return _streamed(request, _follow_people(feed_of(house), study, words))
     return events(request, stream, who, lambda f: {"events": str(f.seq)})
 
 

@@ -60,10 +60,11 @@ async def cannot_say(request: Request) -> Response:
 
 
 async def undo(request: Request) -> Response:
-    """Take the last answer back."""
+    """Take the last answer back, or all from the question ``to`` on."""
     fields, who, _ = await _form(request)
-    seq = await house_of(request).store.view(who.stream, _last_answer)
-    return await _append(request, who, fields, "elicit.undone", {"seq": seq})
+    number = _number(fields, "to")
+    taken = await house_of(request).store.view(who.stream, lambda f: _last_answers(f, number))
+    return await _append(request, who, fields, "elicit.undone", *({"seq": seq} for seq in taken))
 
 
 async def stop(request: Request) -> Response:
@@ -141,21 +142,24 @@ async def _form(request: Request) -> tuple[dict[str, str], Participant, int]:
 
 
 async def _append(
-    request: Request, who: Participant, fields: dict[str, str], kind: str, body: dict[str, Any]
+    request: Request, who: Participant, fields: dict[str, str], kind: str, *bodies: dict[str, Any]
 ) -> Response:
     """Append what a form says; a page that is out of date gets the current one."""
     house, key = house_of(request), fields.get("key", "")
     if not 8 <= len(key) <= 64 or not key.isascii():
         raise security.Forbidden("The form is not complete. Reload the page.")
-    event = NewEvent(kind, body, f"form:{key}", who.party.public_id)
+    events = [
+        NewEvent(kind, body, f"form:{key}{f':{i}' if i else ''}", who.party.public_id)
+        for i, body in enumerate(bodies)
+    ]
     try:
-        done = await house.store.append(who.stream, event, expected=int(fields["seq"]))
+        done = await house.store.append_all(who.stream, events, expected=int(fields["seq"]))
     except Conflict:
         return await _here(request, who, note="stale", status=409)
     except Closed:
         return await _here(request, who, note="closed", status=409)
-    taken = "&taken=1" if kind == "elicit.undone" else ""
-    return pages.go(request, f"/p/{who.study.public_id}?after={done.seq}{taken}")
+    taken = f"&taken={len(bodies)}" if kind == "elicit.undone" else ""
+    return pages.go(request, f"/p/{who.study.public_id}?after={done[-1].seq}{taken}")
 
 
 async def _here(
@@ -163,10 +167,10 @@ async def _here(
 ) -> Response:
     """The page of where the participant is now."""
     house, words = house_of(request), pages.reader(request, who.party.locale)
-    back, taken = _answered(request), "taken=1" in request.scope["query_string"].decode("latin-1")
+    said = dict(request.query_params) if request.scope["query_string"] else {}
 
     def look(folded: Folded) -> tuple[str, dict[str, Any]]:
-        return _model(house, who, folded, words, back, taken)
+        return _model(house, who, folded, words, said)
 
     quick = who.study.state != "closed"  # a result so far takes its time
     name, model = await house.store.view(who.stream, look, quick=quick)
@@ -177,14 +181,9 @@ async def _here(
 
 
 def _model(
-    house: House,
-    who: Participant,
-    folded: Folded,
-    words: Language,
-    back: int | None,
-    taken: bool,
+    house: House, who: Participant, folded: Folded, words: Language, said: dict[str, str]
 ) -> tuple[str, dict[str, Any]]:
-    """Which page, and what is on it."""
+    """Which page, and what is on it; ``said`` is what its address says came before."""
     from counterplay.studio.kinds import elicitation_pages as views
 
     sitting: Sitting = folded.state
@@ -210,8 +209,10 @@ def _model(
             "consent": wanted,
         }  # fmt: skip
     model = {**shared, **views.question(config, sitting, words)}
+    back = _number(said, "after")  # the answer after which this address was made
     model["replaces"] = back is not None and back + 1 < folded.seq
-    model["taken"] = taken
+    model["taken"] = _number(said, "taken") or 0
+    model["kept"] = said.get("kept") == "1"
     return "question.html", model
 
 
@@ -227,16 +228,12 @@ def _so_far(house: House, config: dict[str, Any], folded: Folded) -> Sitting:
     return known
 
 
-def _answered(request: Request) -> int | None:
-    """The number of the answer after which this address was made: older ones mean Back."""
-    if not request.scope["query_string"]:
-        return None
-    return _number(dict(request.query_params), "after")
-
-
-def _last_answer(folded: Folded) -> int:
+def _last_answers(folded: Folded, number: int | None) -> list[int]:
+    """The last answer, or all back to the one of a question, newest first."""
     log = folded.state.log
-    return log[-1].seq if log else 1
+    numbers = [said.asked.number + 1 if said.asked else 0 for said in log]
+    n = len(log) - numbers.index(number) if number in numbers[:-1] and number else 1
+    return [said.seq for said in reversed(log[-n:])] or [1]
 
 
 def _number(fields: dict[str, str], name: str) -> int | None:

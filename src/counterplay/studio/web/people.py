@@ -1,60 +1,117 @@
-"""The participants of a study while they answer: each change moves one row and three sums.
+"""The participants of a study while they answer: one task per study, for all who look.
 
-Every participant has a stream of her own. A change costs one look at the fold of that stream, and
-people who come by an open link are noticed within seconds.
+Every participant has a stream of her own. The task hears of each change and of everybody who comes,
+and looks once; those who look at the page are told what it found.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from counterplay.studio.errors import StudioError
 from counterplay.studio.web import activity
-from counterplay.studio.web.live import message
 
 if TYPE_CHECKING:
     from counterplay.studio.store import Store
     from counterplay.studio.store.base import StudyRow
     from counterplay.studio.web.texts import Language
 
-NEWCOMERS = 5.0
-"""Seconds after which the list of participants is read again."""
+PAUSE = 0.2
+"""Seconds between two messages to the same page, however many people answer."""
 
 
-async def follow_people(store: Store, study: StudyRow, words: Language) -> AsyncIterator[str]:
-    """Tell the sums now, then what changes."""
-    rows = {row["id"]: row for row in await store.run(activity.participants, store, study)}
-    yield "retry: 3000\n\n"
-    yield message("numbers", json.dumps({"people": _sums(rows, words)}))
-    while True:
-        listening = sorted(rows)
-        changes = store.listen([study.public_id, *listening])
+class People:
+    """Where the participants of one study are, and who wants to know."""
+
+    def __init__(self, store: Store, study: StudyRow) -> None:
+        self.store, self.study = store, study
+        self.listeners, self.over = 0, False
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._number = 0  # of the last change
+        self._changed: dict[str, int] = {}  # its number, by stream
+        self._told: dict[tuple[str, int], str] = {}  # by language and what was heard before
+        self._next: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.ensure_future(self._work())
+
+    def close(self) -> None:
+        """Stop; nobody looks any more."""
+        self.over = True
+        self._task.cancel()
+
+    async def follow(self, words: Language, heartbeat: float) -> AsyncIterator[str]:
+        """Yield everything, then what has changed; an empty text if nothing has for a while."""
+        heard = 0
+        while not self.over:
+            waited = self._next
+            if self._number > heard:
+                before, heard = heard, self._number
+                yield self._news(words, before)
+                await asyncio.sleep(PAUSE)
+                continue
+            done, _ = await asyncio.wait({waited}, timeout=heartbeat)
+            if not done:
+                yield ""
+
+    async def _work(self) -> None:
+        """Follow the streams of the study until nobody looks or the store closes."""
+        changes = self.store.listen([self.study.id])
         waiting = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)  # from here on it hears of every change
         try:
-            while sorted(rows) == listening:
-                done, _ = await asyncio.wait({waiting}, timeout=NEWCOMERS)
-                if not done:
-                    known = await store.run(activity.people, store, study)
-                    for party in known[: activity.MOST_PARTIES]:
-                        if party.public_id not in rows:
-                            rows[party.public_id] = await _row(store, study, party.public_id)
-                    yield ": still here\n\n"
-                    continue
-                try:
-                    stream, _ = waiting.result()
-                except StopAsyncIteration:
-                    return
-                waiting = asyncio.ensure_future(anext(changes))
-                if stream in rows:
-                    rows[stream] = await _row(store, study, stream)
-                    told = {f"progress-{stream}": progress(rows[stream], words),
-                            "people": _sums(rows, words)}  # fmt: skip
-                    yield message("numbers", json.dumps(told, ensure_ascii=False))
+            with contextlib.suppress(StudioError, StopAsyncIteration):
+                for row in await self.store.run(activity.participants, self.store, self.study):
+                    self._rows[row["id"]] = row
+                self._step(list(self._rows))
+                while True:
+                    stream, seq = await waiting
+                    waiting = asyncio.ensure_future(anext(changes))
+                    if await self._is_listed(stream, seq):
+                        await self._look(stream, seq)
         finally:
             waiting.cancel()
-        yield message("numbers", json.dumps({"people": _sums(rows, words)}))
+            self.over = True
+            self._step([])
+
+    async def _is_listed(self, stream: str, seq: int) -> bool:
+        """Whether there is something new of a participant who is shown, or will be."""
+        if stream in self._rows:
+            return bool(seq > self._rows[stream]["seq"])
+        if stream == self.study.public_id or len(self._rows) >= activity.MOST_PARTIES:
+            return False
+        party = await self.store.run(self.store.party, stream)
+        return party.role == "participant"
+
+    async def _look(self, stream: str, seq: int) -> None:
+        def look(folded: Any) -> dict[str, Any]:
+            return activity.progress(self.store, self.study, folded)
+
+        self._rows[stream] = await self.store.view(stream, look, known=seq)
+        self._step([stream])
+
+    def _step(self, streams: list[str]) -> None:
+        """Note what changed, and wake everybody."""
+        self._number += 1
+        self._changed |= dict.fromkeys(streams, self._number)
+        self._told = {}
+        self._next.set_result(None)
+        self._next = asyncio.get_running_loop().create_future()
+
+    def _news(self, words: Language, before: int) -> str:
+        """What changed after a number, in a language; the first to ask writes it."""
+        key = (words.code, before)
+        if key not in self._told:
+            told = {
+                f"progress-{stream}": progress(self._rows[stream], words)
+                for stream, number in self._changed.items()
+                if number > before
+            }
+            told["people"] = _sums(self._rows, words)
+            self._told[key] = json.dumps(told, ensure_ascii=False)
+        return self._told[key]
 
 
 def progress(row: dict[str, Any], words: Language) -> str:
@@ -73,10 +130,3 @@ def _sums(rows: dict[str, dict[str, Any]], words: Language) -> str:
     answers = sum(row["answers"] for row in rows.values())
     done = sum(bool(row["result"]) for row in rows.values())
     return words("study.live", people=len(rows), answers=answers, done=done)
-
-
-async def _row(store: Store, study: StudyRow, stream: str) -> dict[str, Any]:
-    found: dict[str, Any] = await store.view(
-        stream, lambda folded: activity.progress(store, study, folded)
-    )
-    return found
