@@ -14,7 +14,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 import counterplay
-from counterplay import claims, cli
+from counterplay import addresses, claims, cli
 from counterplay.commands import claims as claims_command
 from counterplay.datasets import DatasetInfo, list_datasets
 from counterplay.studies import registry
@@ -371,13 +370,42 @@ def test_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
     assert "Guide: docs/areas/labeling.md" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_release_with_an_address_links_to_it(monkeypatch: pytest.MonkeyPatch):
-    named = Message()
-    monkeypatch.setattr("importlib.metadata.metadata", lambda name: named)
-    assert cli.documentation() == "docs"
-    named["Project-URL"] = "Homepage, https://example.org/counterplay"
-    named["Project-URL"] = "Documentation, https://example.org/counterplay/docs"
-    assert cli.documentation() == "https://example.org/counterplay/docs"
+def test_a_release_with_an_address_links_to_it(
+    installed: dict[str, str], capsys: pytest.CaptureFixture[str]
+):
+    installed.update(addresses.release("", "https://example.org/docs", "1.2"))
+    assert cli.run(["audit", "--help"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "Guide: https://example.org/docs/1.2/audit/" in [line.strip() for line in shown]
+
+
+def test_an_installed_package_without_an_address_says_where_its_guide_and_tests_are(
+    installed: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(registry, "GROUP", "counterplay.studies")
+    assert cli.run(["audit", "--help"]) == 0
+    assert "Guide: docs/audit.md in the source archive" in capsys.readouterr().out
+    assert cli.run(["claims", "2.1"]) == 0
+    shown = capsys.readouterr().out
+    assert "02-strategic-finite.md#prop-2-a in the source archive\n" in shown
+    assert shown.endswith("\nThe tests are files of the source archive.\n")
+    installed.update(addresses.release("https://example.org/counterplay", "", "1.2"))
+    assert cli.run(["claims", "2.1"]) == 0
+    proof = "https://example.org/counterplay/blob/v1.2/docs/theory/02-strategic-finite.md#prop-2-a"
+    assert f"proof  Proposition 2.A, {proof}\n" in (shown := capsys.readouterr().out)
+    assert shown.endswith("files of https://example.org/counterplay/tree/v1.2.\n")
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """An installed package, without docs and tests; the addresses that it names."""
+    named: dict[str, str] = {}
+    monkeypatch.setattr(addresses, "_CHECKOUT", tmp_path)
+    for module in (addresses, claims_command):
+        monkeypatch.setattr(module, "named", lambda: named)
+    return named
 
 
 def test_completion_knows_commands_and_their_options():

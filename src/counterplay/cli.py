@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import io
@@ -25,6 +24,7 @@ from typer.main import get_command
 from typer.models import ParameterInfo
 
 import counterplay
+from counterplay.addresses import where
 from counterplay.errors import CounterplayError, CounterplayWarning, UnknownNameError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -116,7 +116,7 @@ class _LazyCommand(TyperCommand):
         """Hand over to the real command."""
         command = get_command(importlib.import_module(self._module).app)
         command.name = self.name
-        _complete_help(command, f"{documentation()}/{self._page}")
+        _complete_help(command, where(f"docs/{self._page}"))
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
@@ -137,7 +137,7 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _complete_help(command: Any, address: str) -> None:
+def _complete_help(command: Any, guide: str) -> None:
     """Name the guide in the help of a command and of its subcommands, one example per line.
 
     Typer keeps the line breaks between paragraphs only. Older versions of Typer note the help of an
@@ -148,12 +148,12 @@ def _complete_help(command: Any, address: str) -> None:
     epilog = " ".join((command.epilog or f"Example: {example}" * bool(example)).split())
     heading, *examples = re.split(r"(?:(?<=Example:)|(?<=Examples:)|;) (?=counterplay )", epilog)
     lines = [heading, *(line for text in examples for line in _lines_to_paste(text.rstrip(".")))]
-    command.epilog = "\n\n".join([*filter(None, lines), f"Guide: {address}"])
+    command.epilog = "\n\n".join([*filter(None, lines), f"Guide: {guide}"])
     for param in getattr(command, "params", []):
         if not getattr(param, "help", None):
             param.help = _annotated_help(command.callback, param.name)
     for part in getattr(command, "commands", {}).values():
-        _complete_help(part, address)
+        _complete_help(part, guide)
 
 
 def _lines_to_paste(example: str) -> list[str]:
@@ -172,22 +172,12 @@ def _annotated_help(function: Any, name: str) -> str | None:
     return next((note.help for note in notes if isinstance(note, ParameterInfo)), None)
 
 
-def documentation() -> str:
-    """Return the address of the documentation that this release names, or its folder."""
-    try:
-        named = importlib.metadata.metadata("counterplay").get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:
-        named = []
-    addresses: dict[str, str] = dict(line.split(", ", 1) for line in named)
-    return addresses.get("Documentation", "docs")
-
-
 app = typer.Typer(
     cls=_Commands,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Explain one command: counterplay help COMMAND. Results go to standard output, "
-    f"everything else to standard error. Guide: {documentation()}/start.md",
+    f"everything else to standard error. Guide: {where('docs/start.md')}",
 )
 
 

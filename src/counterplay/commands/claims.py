@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from counterplay.addresses import named, where
 from counterplay.claims import Claim, load_claims, tests_of_claims
 from counterplay.commands.options import Json, print_json, print_table
 from counterplay.errors import UnknownNameError
@@ -48,7 +49,8 @@ def claims(
     if as_json:
         print_json([{**vars(claim), **found.get(claim.id, {})} for claim in listed])
     elif wanted:
-        typer.echo("\n\n".join(_told(claim, found[claim.id]) for claim in listed))
+        told = [_told(claim, found[claim.id]) for claim in listed]
+        typer.echo("\n\n".join(told + _where_tests_are()))
     else:
         _print_all(listed)
 
@@ -106,11 +108,19 @@ def _details(listed: tuple[Claim, ...]) -> dict[str, dict[str, list[str]]]:
 
 
 def _told(claim: Claim, found: dict[str, list[str]]) -> str:
-    named = f"{statement(claim)}, " if statement(claim) else ""
-    lines = [f"{claim.id}  {claim.area}", "", claim.statement, "", f"proof  {named}{claim.source}"]
+    theorem = f"{statement(claim)}, " if statement(claim) else ""
+    proof = f"proof  {theorem}{where(claim.source)}"
+    lines = [f"{claim.id}  {claim.area}", "", claim.statement, "", proof]
     lines += [f"test   {test}" for test in found["tests"]]
     lines += [f"study  counterplay run {study}" for study in found["studies"]]
     return "\n".join(lines)
+
+
+def _where_tests_are() -> list[str]:
+    """Return a line for those who have the package without its tests."""
+    if where("tests/claims_plugin.py") == "tests/claims_plugin.py":
+        return []
+    return [f"The tests are files of {named().get('Source', 'the source archive')}."]
 
 
 def _print_all(listed: tuple[Claim, ...]) -> None:
