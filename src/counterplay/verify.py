@@ -165,6 +165,8 @@ def broken_at(events: Sequence[Event]) -> tuple[int, str] | None:
 
 
 def _receipts(export: Export, codes: Sequence[str]) -> Iterable[Check]:
+    others = ", ".join(map(str, export.study.other_versions[:20]))
+    rest = f"; answers under another version (here: {others}) are in another file" if others else ""
     for code in codes:
         typed = plain_receipt(code).encode("utf-8", "replace")
         event = next(
@@ -175,7 +177,9 @@ def _receipts(export: Export, codes: Sequence[str]) -> Iterable[Check]:
             ),
             None,
         )
-        told = f"event {event.seq} of {event.stream}" if event else "no event has this receipt"
+        told = (
+            f"event {event.seq} of {event.stream}" if event else f"no event has this receipt{rest}"
+        )
         yield Check(f"receipt {code[:40]}", "ok" if event else "failed", told)
 
 
@@ -197,13 +201,20 @@ def _stated(export: Export, table: str | os.PathLike[str] | None) -> Iterable[Ch
 
 def _recorded_config(export: Export) -> Iterable[Check]:
     """A studio writes the hash of every version of its configuration into the log."""
+    line = export.study
     said = [
-        event.body.get("config_hash")
+        (event.body.get("version"), event.body.get("config_hash"))
         for event in export.events
         if event.kind in ("study.created", "study.edited") and event.body is not None
     ]
     if said:
-        wrong = None if export.study.config_hash in said else "it is not the one in the log"
+        wrong, numbers = None, [number for number, _ in said]
+        if line.config_hash not in [digest for _, digest in said]:
+            wrong = "it is not the one in the log"
+        elif line.study_version and (line.study_version, line.config_hash) not in said:
+            wrong = f"it is not version {line.study_version} of the log"
+        elif any(number not in numbers for number in line.other_versions):
+            wrong = "line 1 names a version that is not in the log"
         yield agree("configuration in the log", wrong, "it is the one under which people answered")
 
 

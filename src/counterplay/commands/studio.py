@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from counterplay.commands import studio_operate, studio_study
+from counterplay.commands import studio_admin, studio_operate, studio_study
 from counterplay.commands.studio_options import DATABASE, HERE, Data, Database, settings_of
 
 app = typer.Typer(add_completion=False)
 app.add_typer(studio_study.app, name="study")
-app.add_typer(studio_operate.admin, name="admin")
+app.add_typer(studio_admin.app, name="admin")
 app.command(epilog="Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv")(
     studio_study.links
 )
@@ -48,6 +48,9 @@ def studio(
     trusted_proxies: Annotated[
         int, typer.Option(min=0, max=10, help="Proxies whose X-Forwarded-For is believed.")
     ] = 0,
+    requests_per_minute: Annotated[
+        float, typer.Option(min=1.0, help="Most requests from one address; guards have no limit.")
+    ] = 300.0,
     insecure_http: Annotated[
         bool, typer.Option("--insecure-http", help="Serve a network without https.")
     ] = False,
@@ -68,8 +71,8 @@ def studio(
 ) -> None:
     """Open the library in the browser: questions, campaigns, guards and audits.
 
-    Without a command: start the server and print the link of the admin. Everything is in one
-    folder; every answer is on the disk before it is acknowledged.
+    Without a command: start the server and, without --base-url, print a link of the admin.
+    Everything is in one folder; every answer is on the disk before it is acknowledged.
     """
     if context.invoked_subcommand is not None:
         _hand_on(context, data, database)
@@ -82,6 +85,7 @@ def studio(
         base_url=base_url,
         workers=workers,
         trusted_proxies=trusted_proxies,
+        requests_per_minute=requests_per_minute,
         insecure_http=insecure_http,
         allow_model_upload=allow_model_upload,
         metrics_token=metrics_token,
@@ -97,7 +101,8 @@ def studio(
         else:
             typer.echo(
                 f"Log in at {told['url']}/admin/login. Nobody can yet? "
-                "counterplay studio admin create NAME",
+                "counterplay studio admin create NAME; without a password: "
+                "counterplay studio admin link NAME",
                 err=True,
             )
         if open_:

@@ -1,9 +1,7 @@
-"""What an operator of the studio needs: admins, workers, backups, checks, migrations, jobs."""
+"""What an operator of the studio needs: workers, backups, checks, migrations, jobs."""
 
 from __future__ import annotations
 
-import getpass
-import os
 import shutil
 import sys
 import tempfile
@@ -19,83 +17,12 @@ from counterplay.commands.studio_options import (
     Data,
     Database,
     existing,
+    noted,
     opened,
     settings_of,
 )
-from counterplay.errors import InvalidInputError, UnknownNameError
 
-admin = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    help="People who operate the studio.",
-    epilog="Example: counterplay studio admin list",
-)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
-_PASSWORD = "COUNTERPLAY_PASSWORD"
-
-
-@admin.command("create", epilog="Example: counterplay studio admin create anna --role owner")
-def create(
-    name: Annotated[str, typer.Argument(help="What the log calls this person.")],
-    role: Annotated[str, typer.Option(help="owner, coordinator or viewer.")] = "owner",
-    study: Annotated[str | None, typer.Option(help="The study of a coordinator.")] = None,
-    data: Data = HERE,
-    database: Database = None,
-    as_json: Json = False,
-) -> None:
-    """Add an admin; asks for a password (or takes COUNTERPLAY_PASSWORD)."""
-    with opened(data, database, new=True) as store:
-        from counterplay.studio.passwords import hash_password
-
-        row = store.new_admin(
-            name,
-            password=hash_password(_password()),
-            role=role,
-            study=None if study is None else store.study(study),
-        )
-        store.audit(OPERATOR, "admin.create", row.name, {"role": role})
-    if as_json:
-        print_json({"name": row.name, "role": row.role})
-    else:
-        typer.echo(f"{row.name} ({row.role}) can log in.")
-
-
-@admin.command("reset", epilog="Example: counterplay studio admin reset anna")
-def reset(
-    name: Annotated[str, typer.Argument(help="Whose password to set.")],
-    data: Data = HERE,
-    database: Database = None,
-    as_json: Json = False,
-) -> None:
-    """Set a new password; all sessions of the admin end."""
-    with opened(data, database) as store:
-        from counterplay.studio.passwords import hash_password
-
-        row = store.admin(name)
-        if row is None:
-            raise UnknownNameError.among("admin", name, [one.name for one in store.admins()])
-        store.change_admin(row, password=hash_password(_password()), disabled_at=None)
-        store.audit(OPERATOR, "admin.reset", row.name)
-    if as_json:
-        print_json({"name": name})
-    else:
-        typer.echo(f"{name} has a new password.")
-
-
-@admin.command("list", epilog="Example: counterplay studio admin list")
-def show_admins(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """List the admins."""
-    with opened(data, database) as store:
-        rows = [
-            {"name": row.name, "role": row.role, "password": row.password is not None,
-             "disabled_at": row.disabled_at}
-            for row in store.admins()
-        ]  # fmt: skip
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        typer.echo(f"{row['name']:<20} {row['role']}")
 
 
 def worker(
@@ -107,9 +34,12 @@ def worker(
     once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run jobs of the studio, here or on another machine with the same database.
+    """Run jobs of the studio, here or on another machine with the same database and folder.
 
-    Example: counterplay studio worker --database postgresql+psycopg://studio@db/studio
+    Files of audits are in the folder: another machine needs it as a network share, and a worker
+    with a folder of its own is refused.
+
+    Example: counterplay studio worker --data /srv/studio --database postgresql+psycopg://u@db/x
     """
     settings = settings_of(data, database, ray=ray)
     from counterplay.core import clusters
@@ -124,7 +54,15 @@ def worker(
         print_json({"ended": ended})
 
 
-def backup(file: File, data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
+def backup(
+    file: File,
+    without_missing: Annotated[
+        bool, typer.Option("--without-missing", help="Leave out files that are lost.")
+    ] = False,
+    data: Data = HERE,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
     """Write a backup of everything while the server runs; "-" writes it to standard output.
 
     Example: counterplay studio backup nightly.tar --data /var/lib/counterplay
@@ -134,11 +72,13 @@ def backup(file: File, data: Data = HERE, database: Database = None, as_json: Js
 
     if str(file) == "-":  # for a pipe, such as one that encrypts
         with tempfile.TemporaryDirectory(dir=data if data.is_dir() else None) as folder:
-            back_up(settings, Path(folder) / "backup.tar")
+            made = back_up(settings, Path(folder) / "backup.tar", without_missing=without_missing)
             with open(Path(folder) / "backup.tar", "rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
+        noted(settings, "backup", "-", manifest_summary(made))
         return
-    told = manifest_summary(back_up(settings, file))
+    told = manifest_summary(back_up(settings, file, without_missing=without_missing))
+    noted(settings, "backup", file.name, told)
     if as_json:
         print_json(told)
     else:
@@ -157,6 +97,7 @@ def restore(
     from counterplay.studio.backup import restore as put_back
 
     told = manifest_summary(put_back(settings, file))
+    noted(settings, "restore", file.name, told)
     if as_json:
         print_json(told)
     else:
@@ -190,6 +131,7 @@ def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -
     from counterplay.studio.scrubbing import scrub as overwrite
 
     done = overwrite(settings)
+    noted(settings, "scrub", "database", {"done": done})
     if as_json:
         print_json(done)
     else:
@@ -201,8 +143,10 @@ def migrate(data: Data = HERE, database: Database = None, as_json: Json = False)
 
     Example: counterplay studio migrate --data /var/lib/counterplay
     """
-    with opened(data, database, new=True):
+    with opened(data, database, new=True) as store:
         from counterplay.studio.store.migrations import HEAD
+
+        store.audit(OPERATOR, "migrate", HEAD)
     if as_json:
         print_json({"revision": HEAD})
     else:
@@ -236,15 +180,3 @@ def jobs(
         return
     for job in rows:
         typer.echo(f"{job.id:>6}  {job.kind:<8} {job.state:<8} attempt {job.attempt}")
-
-
-def _password() -> str:
-    """Read a password from the environment, a terminal or the first line of standard input."""
-    if given := os.environ.get(_PASSWORD):
-        return given
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\n")
-    first = getpass.getpass("Password: ")
-    if getpass.getpass("Again: ") != first:
-        raise InvalidInputError("the two passwords differ")
-    return first

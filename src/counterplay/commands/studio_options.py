@@ -28,6 +28,8 @@ Database = Annotated[
 HERE = Path("studio")
 OPERATOR = "operator"
 """How the log calls somebody at the command line."""
+LOCAL = "http://127.0.0.1:8700"
+"""Where the studio answers, as long as no server has stored its address."""
 
 
 def need_studio() -> None:
@@ -77,3 +79,19 @@ def opened(data: Path, database: str | None, *, new: bool = False) -> Iterator[S
 
     with Store.open(settings) as store:
         yield store
+
+
+def noted(settings: Settings, action: str, what: str, detail: dict[str, Any]) -> None:
+    """Write into the log what an operator did, whatever schema the database has.
+
+    What was done is done: where the log cannot be written, that is said, and no more.
+    """
+    from counterplay.studio.errors import Unavailable
+    from counterplay.studio.store import Store
+    from counterplay.studio.store.database import make_engine
+
+    with Store(settings, make_engine(settings), None) as store:
+        try:
+            store.audit(OPERATOR, action, what, detail)
+        except Unavailable as error:
+            typer.echo(f"the log of the studio could not be written ({error.reason})", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterplay.commands.options import Json, print_json
-from counterplay.commands.studio_options import HERE, OPERATOR, Data, Database, opened
+from counterplay.commands.studio_options import HERE, LOCAL, OPERATOR, Data, Database, opened
 from counterplay.core.exports import LARGEST
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.errors import InvalidInputError
@@ -147,8 +147,8 @@ def links(
         float | None, typer.Option(help="Days after which new links expire; never by default.")
     ] = None,
     base_url: Annotated[
-        str, typer.Option(help="Address that people use.")
-    ] = "http://127.0.0.1:8700",
+        str | None, typer.Option(help="Address that people use; that of the server by default.")
+    ] = None,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
@@ -174,7 +174,7 @@ def links(
             rows = _new_links(store, store.study(words[0]), n, label, open_for, expires)
         else:
             raise InvalidInputError("say links STUDY, links revoke PARTY or links reissue PARTY")
-    base = base_url.rstrip("/")
+        base = (base_url or store.setting("base_url") or LOCAL).rstrip("/")
     found = [
         {"party": p, "url": f"{base}/j/{t}" if t else "", "token": t, "label": label}
         for p, t, label in rows

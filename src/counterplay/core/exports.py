@@ -50,8 +50,12 @@ class Head(Record, frozen=True):
     hash: Hash
 
 
-class StudyLine(Record, frozen=True):
-    """First line of an export: what was studied, and how every stream ends."""
+class StudyLine(Record, frozen=True, omit_defaults=True):
+    """First line of an export: what was studied, and how every stream ends.
+
+    A study that was edited while it was open has answers under several versions, each in a file
+    of its own: ``study_version`` is that of the file, ``other_versions`` are those of the others.
+    """
 
     kind: Literal["counterplay-export"]
     version: Literal[1]
@@ -62,6 +66,8 @@ class StudyLine(Record, frozen=True):
     library_version: Name
     fold_version: Positive
     heads: Annotated[tuple[Head, ...], Meta(max_length=1_000_000)]
+    study_version: Positive | None = None
+    other_versions: Annotated[tuple[Positive, ...], Meta(max_length=10_000)] = ()
 
 
 class Event(Record, frozen=True):

@@ -58,6 +58,8 @@ def create_app(settings: Settings | None = None, *, store: Store | None = None) 
     """Return the studio as an application that any ASGI server can run or mount.
 
     Use it to run the studio inside a server of your own; ``counterplay studio`` runs one for you.
+    It starts no workers: audits wait until ``counterplay studio worker``, with the same data,
+    runs beside it. It prints no login link either: ``counterplay studio admin create``.
 
     Parameters
     ----------
@@ -88,6 +90,8 @@ def create_app(settings: Settings | None = None, *, store: Store | None = None) 
                 opened = store or Store.open(chosen, server=True)
                 if store is None:
                     atexit.register(opened.close)
+                if chosen.base_url is not None:
+                    opened.set_setting("base_url", chosen.base_url)
                 known = app.state.house = House(chosen, opened, opened.server_key())
             return known
 
@@ -146,7 +150,8 @@ def serve(
     settings:
         Checked: a network without https is refused.
     ready_file:
-        Written once the server answers: ``{url, pid, admin_link}`` as JSON.
+        Written once the server answers: ``{url, pid, admin_link}`` as JSON; the link, which works
+        once, is there only if nobody but this machine can use the server.
     announce:
         Called with the same.
     """
@@ -167,7 +172,8 @@ def serve(
             timeout_graceful_shutdown=5, lifespan="on",
         )  # fmt: skip
         server = _Server(config, store)
-        secret = _login(store) if settings.loopback else None
+        local = settings.loopback and settings.base_url is None  # no proxy, no journal to read
+        secret = _login(store) if local else None
         with one_thread(), asyncio.Runner(loop_factory=_loop()) as runner:
             runner.run(_run(server, sockets, ready_file, announce, secret))
     finally:
@@ -277,6 +283,7 @@ async def _run(
     try:
         if server.started:
             told = _ready(server, server.store.settings, secret)
+            server.store.set_setting("base_url", told["url"])
             if ready_file is not None:
                 write_atomic(ready_file, json.dumps(told), private=True)
             if announce is not None:

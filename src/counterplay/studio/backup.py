@@ -31,6 +31,7 @@ from counterplay.core.records import Name, Record, Word, read_record, write_reco
 from counterplay.studio.checks import check_database
 from counterplay.studio.errors import CannotStart, Refused
 from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store
 from counterplay.studio.store import tables as t
 from counterplay.studio.store.database import make_engine, make_folder, take_server_lock
 
@@ -50,14 +51,18 @@ class Manifest(Record, frozen=True):
     heads: Annotated[tuple[Head, ...], Meta(max_length=10_000_000)]
 
 
-def back_up(settings: Settings, target: Path) -> Manifest:
-    """Write a backup of everything that was acknowledged before; the server may run."""
+def back_up(settings: Settings, target: Path, *, without_missing: bool = False) -> Manifest:
+    """Write a backup of everything that was acknowledged before; the server may run.
+
+    A file that the database names and the folder lacks is an error, unless the operator says that
+    a backup ``without_missing`` files is better than none.
+    """
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
         raise CannotStart(f"there is no studio in {settings.data}")
     make_folder(settings)
     partial = target.with_name(f".{target.name}.partial")
     try:
-        return _back_up(settings, target, partial)
+        return _back_up(settings, target, partial, without_missing)
     except OSError as error:
         raise CannotStart(f"the backup {target} cannot be written ({error.strerror})") from None
     finally:
@@ -65,14 +70,19 @@ def back_up(settings: Settings, target: Path) -> Manifest:
             partial.unlink(missing_ok=True)
 
 
-def _back_up(settings: Settings, target: Path, partial: Path) -> Manifest:
+def _back_up(settings: Settings, target: Path, partial: Path, without_missing: bool) -> Manifest:
     with tempfile.TemporaryDirectory(dir=settings.data, prefix=".backup-") as folder:
         database = Path(folder) / _name(settings)
         heads, artifacts = _copy(settings, database)
         files = {database.name: _sha256(database)}
-        for path in artifacts:
-            if (settings.data / path).is_file():
-                files[path] = _sha256(settings.data / path)
+        lost = [path for path in artifacts if not (settings.data / path).is_file()]
+        if lost and not without_missing:
+            raise CannotStart(
+                f"{len(lost)} files of audits are not in {settings.data} (such as {lost[0][:30]}): "
+                "is it the folder of the server? --without-missing makes a backup without them"
+            )
+        for path in sorted(set(artifacts) - set(lost)):
+            files[path] = _sha256(settings.data / path)
         manifest = Manifest(
             kind="counterplay-backup",
             version=1,
@@ -121,6 +131,8 @@ def restore(settings: Settings, source: Path) -> Manifest:
                 _restore_postgresql(settings, Path(folder), manifest)
             else:
                 _replace_file(settings, Path(folder) / _name(settings))
+            with Store(settings, make_engine(settings), None) as store:
+                store.mark_folder()
     finally:
         if lock is not None:
             lock.release()

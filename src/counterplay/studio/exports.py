@@ -32,7 +32,9 @@ from counterplay.studio.store.append import to_columns
 from counterplay.studio.store.base import StudyRow, plain, public_id
 from counterplay.studio.store.database import now, told
 from counterplay.studio.store.folds import read_events
+from counterplay.studio.store.studies import answered_versions
 
+_VERSIONS = ("study.created", "study.edited")
 _UNREADABLE = (
     CounterplayError,
     KeyError,
@@ -50,7 +52,8 @@ def export_lines(store: Store, study: StudyRow, version: int | None = None) -> I
     """Yield the lines of an export: the study, then every event of every stream.
 
     Answers belong to the version of the study under which they were given; an export holds those
-    of one version, the present one by default. All lines are of one moment.
+    of one version, the present one by default, and its first line names the others that have
+    answers. All lines are of one moment.
     """
     number = study.version if version is None else version
     kind = kind_of(study.kind)
@@ -66,6 +69,7 @@ def export_lines(store: Store, study: StudyRow, version: int | None = None) -> I
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             rows = list(connection.execute(sa.select(t.stream).where(mine).order_by(own, s.party)))
+            others = sorted(answered_versions(connection, study) - {number})
             line = StudyLine(
                 kind="counterplay-export",
                 version=1,
@@ -76,6 +80,8 @@ def export_lines(store: Store, study: StudyRow, version: int | None = None) -> I
                 library_version=study.library_version,
                 fold_version=study.fold_version,
                 heads=tuple(Head(stream=r.id, seq=r.seq, hash=r.hash) for r in rows),
+                study_version=number if others or number > 1 else None,
+                other_versions=tuple(others),
             )
             yield write_record(line) + "\n"
             for row in rows:
@@ -90,7 +96,8 @@ def import_study(store: Store, data: bytes, *, actor: str) -> StudyRow:
     ------
     InvalidStateError, Refused
         The file is not an export, a hash or a result does not hold, the kind is not one of the
-        studio's, or a study or stream of it is here already.
+        studio's, or this version of the study or one of its streams is here already. Another
+        version of the study is put beside those that are here.
     """
     from counterplay.verify import verify
 
@@ -153,28 +160,36 @@ def _insert(
         raise Refused(f"A stream of the export has a name of more than {longest} plain characters.")
     name, state = key, "closed"
     for event in streams.get(key, []):
-        if event.kind in ("study.created", "study.edited") and event.body is not None:
+        if event.kind in _VERSIONS and event.body is not None:
             name = str(event.body.get("name", name))
         words = {"study.opened": "open", "study.paused": "paused", "study.closed": "closed"}
         state = words.get(event.kind, state)
 
+    version = line.study_version or 1
+
     def insert(connection: sa.Connection) -> None:
-        values = {"public_id": key, "kind": kind.name, "name": plain(name, "name"),
-                  "state": state, "version": 1, "config_hash": line.config_hash,
-                  "created_at": now(), "closed_at": now() if state == "closed" else None,
-                  "fold_version": kind.fold_version,
-                  "library_version": counterplay.__version__}  # fmt: skip
-        made = connection.execute(sa.insert(t.study).values(values)).inserted_primary_key
-        assert made is not None
-        number = made[0]
-        version = {"study": number, "version": 1, "config": canonical(line.config).decode(),
-                   "config_hash": line.config_hash}  # fmt: skip
-        connection.execute(sa.insert(t.study_version).values(version))
+        number = _beside(connection, kind, key, version, line.config_hash, streams.get(key, []))
+        fresh = number is None
+        if number is None:
+            values = {"public_id": key, "kind": kind.name, "name": plain(name, "name"),
+                      "state": state, "version": version, "config_hash": line.config_hash,
+                      "created_at": now(), "closed_at": now() if state == "closed" else None,
+                      "fold_version": kind.fold_version,
+                      "library_version": counterplay.__version__}  # fmt: skip
+            made = connection.execute(sa.insert(t.study).values(values)).inserted_primary_key
+            assert made is not None
+            number = int(made[0])
+        stored = {"study": number, "version": version, "config": canonical(line.config).decode(),
+                  "config_hash": line.config_hash}  # fmt: skip
+        connection.execute(sa.insert(t.study_version).values(stored))
         for stream, events in {key: [], **streams}.items():
-            _insert_stream(connection, number, stream, events, kind, own=stream == key)
+            if fresh or stream != key:
+                party = _insert_party(connection, kind, number, stream, events, own=stream == key)
+                _insert_stream(connection, number, party, version, stream, events)
 
     try:
         store._write(insert)
+        store._forget_studies()
     except sa.exc.IntegrityError:
         raise Refused(
             f"The study {key} or one of its streams is here already; nothing was imported."
@@ -183,31 +198,80 @@ def _insert(
     return store.study(key)
 
 
-def _insert_stream(
+def _beside(
     connection: sa.Connection,
+    kind: Kind,
+    key: str,
+    version: int,
+    digest: str,
+    own: list[Event],
+) -> int | None:
+    """Return the study to which another version of it can be added; None if there is no such study.
+
+    Nothing that is here changes: the log of the study must name the version, and go at least as
+    far as that of the file.
+    """
+    s, v = t.study.c, t.study_version.c
+    row = connection.execute(sa.select(t.study).where(s.public_id == key)).first()
+    if row is None:
+        return None
+    known = sa.select(v.version).where(v.study == row.id)
+    here = read_events(connection, key)
+    named = [(event.body.get("version"), event.body.get("config_hash"))
+             for event in here if event.kind in _VERSIONS and event.body is not None]  # fmt: skip
+    if (
+        row.kind != kind.name
+        or version in connection.execute(known).scalars()
+        or (version, digest) not in named
+    ):
+        raise Refused(f"The study {key} is here already; nothing was imported.")
+    if not own or [event.hash for event in own] != [event.hash for event in here[: len(own)]]:
+        raise Refused(
+            f"The study {key} is here already with an older log, or another one; nothing was "
+            "imported. Import the newest of its exports first."
+        )
+    if version > row.version:
+        newest = {"version": version, "config_hash": digest}
+        connection.execute(sa.update(t.study).where(s.id == row.id).values(newest))
+    return int(row.id)
+
+
+def _insert_party(
+    connection: sa.Connection,
+    kind: Kind,
     study: int,
     stream: str,
     events: list[Event],
-    kind: Kind,
     *,
     own: bool,
+) -> int | None:
+    """Add the participant of a stream; None for a stream that is not one person's."""
+    if kind.name != "elicitation" or own:
+        return None
+    erased = any(event.kind == "party.withdrawn" for event in events)
+    values: dict[str, Any] = {
+        "study": study,
+        "public_id": stream[:40],
+        "role": "participant",
+        "label": stream[:40],
+        "created_at": now(),
+        "erased_at": now() if erased else None,
+    }
+    made = connection.execute(sa.insert(t.party).values(values)).inserted_primary_key
+    assert made is not None
+    return int(made[0])
+
+
+def _insert_stream(
+    connection: sa.Connection,
+    study: int,
+    party: int | None,
+    version: int,
+    stream: str,
+    events: list[Event],
 ) -> None:
-    party = None
-    if kind.name == "elicitation" and not own:
-        erased = any(event.kind == "party.withdrawn" for event in events)
-        values: dict[str, Any] = {
-            "study": study,
-            "public_id": stream[:40],
-            "role": "participant",
-            "label": stream[:40],
-            "created_at": now(),
-            "erased_at": now() if erased else None,
-        }
-        made = connection.execute(sa.insert(t.party).values(values)).inserted_primary_key
-        assert made is not None
-        party = made[0]
     last = events[-1] if events else None
-    head = {"id": stream, "study": study, "party": party, "version": 1,
+    head = {"id": stream, "study": study, "party": party, "version": version,
             "seq": 0 if last is None else last.seq,
             "hash": START if last is None else last.hash}  # fmt: skip
     connection.execute(sa.insert(t.stream).values(head))

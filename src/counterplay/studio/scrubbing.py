@@ -16,13 +16,17 @@ from sqlalchemy.exc import DBAPIError
 
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
-from counterplay.studio.store.database import told
+from counterplay.studio.store.database import empty_log, told
 
+PATIENCE = 20.0
+"""Seconds to wait for those who read, to empty SQLite's write-ahead log."""
 TABLES = ("event", "party", "snapshot")
 """Tables that hold what people said, or their names."""
 _SENTENCES = {
     "tables": "tables rewritten",
     "wal": "write-ahead log overwritten ({n} segments)",
+    "busy": "the write-ahead log was not overwritten: somebody read from the database all the "
+    "while; run this again",
     "refused": "the write-ahead log was not overwritten ({reason}): it is by the time that the "
     "cluster has used its segments again; a superuser can do it now with this command",
     "elsewhere": "replicas, archives of the log and older backups keep what they have",
@@ -38,8 +42,11 @@ def scrub(settings: Settings) -> list[str]:
         if settings.sqlite_file is not None:
             raw: Any = connection.connection.dbapi_connection
             raw.execute("VACUUM")
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            return [_SENTENCES["tables"], _SENTENCES["wal"].format(n=1)]
+            emptied = empty_log(connection, PATIENCE)
+            return [
+                _SENTENCES["tables"],
+                _SENTENCES["wal"].format(n=1) if emptied else _SENTENCES["busy"],
+            ]
         plain = connection.execution_options(isolation_level="AUTOCOMMIT")
         known = set(sa.inspect(plain).get_table_names())
         for table in TABLES:

@@ -17,7 +17,8 @@ class Settings:
     Parameters
     ----------
     data:
-        Folder of the database file, the artifacts and the operator's models.
+        Folder of the database file, the artifacts and the operator's models; servers and workers
+        of one database need the same.
     database:
         URL of a PostgreSQL database; a SQLite file in the folder by default.
     host:
@@ -35,11 +36,11 @@ class Settings:
     allow_model_upload:
         Whether audits may bring models as .onnx or .skops files.
     requests_per_minute:
-        Most requests from one address.
+        Most requests from one address, at least 1.
     writes_per_minute:
-        Most answers by one link; ``write_burst`` of them at once.
+        Most answers by one link, of a campaign ten times as many; ``write_burst`` at once.
     write_burst:
-        How many answers a link may send at once.
+        How many answers a link may send at once, of a campaign ten times as many.
     logins_per_minute:
         Most attempts to log in.
     metrics_token:
@@ -91,6 +92,10 @@ class Settings:
             )
         if not 0 <= self.port <= 65_535:
             raise InvalidInputError(f"the port must be in 0 ... 65535, got {self.port}")
+        if not self.requests_per_minute >= 1.0:
+            raise InvalidInputError(
+                f"the requests per minute must be at least 1, got {self.requests_per_minute:g}"
+            )
         if self.base_url is not None:
             parts = urlsplit(self.base_url)
             if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:

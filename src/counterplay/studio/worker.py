@@ -43,15 +43,22 @@ def run_worker(settings: Settings, *, parent: int | None = None, once: bool = Fa
     Parameters
     ----------
     settings:
-        The data; workers on other machines use the same PostgreSQL database.
+        The data; workers on other machines use the same PostgreSQL database and the same folder.
     parent:
         Process id of the server that started us.
     once:
         Stop as soon as there is nothing to do.
+
+    Raises
+    ------
+    CannotStart
+        The data folder is not the one of the servers of this database.
     """
     name = f"{socket.gethostname()[:40]}:{os.getpid()}"
     watch, ended = Watch(), 0
     with Store.open(settings) as store:
+        if parent is None:  # a server's own workers have its folder
+            store.check_folder()
         while parent is None or os.getppid() == parent:
             try:
                 job = store.claim(name, watch)

@@ -85,6 +85,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         self._configs: OrderedDict[tuple[int, int], dict[str, Any]] = OrderedDict()
         self._found: dict[bytes, tuple[float, Any]] = {}
         self._seen: dict[str, int] = {}
+        self._noted: dict[int, float] = {}
         self._data_version: int | None = None
         self._look_again = 0.0
         self._trusted = False
@@ -98,8 +99,9 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
         Raises
         ------
         CannotStart
-            The folder cannot be written, another server has it, the database is newer than the
-            program or cannot be reached, or a migration failed.
+            The folder cannot be written, another server has it or it is not that of the
+            database, the database is newer than the program or cannot be reached, or a migration
+            failed.
         """
         make_folder(settings)
         lock = take_server_lock(settings) if server else None
@@ -116,6 +118,11 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
             raise
         store = cls(settings, engine, lock)
         if server:
+            try:
+                store.claim_folder()
+            except BaseException:
+                store.close()
+                raise
             store._serve()
         return store
 

@@ -101,6 +101,17 @@ def unavailable(error: BaseException) -> Unavailable:
     )
 
 
+def empty_log(connection: sa.Connection, seconds: float) -> bool:
+    """Empty SQLite's write-ahead log; False if others read or write all the while."""
+    raw: Any = connection.connection.dbapi_connection
+    raw.execute(f"PRAGMA busy_timeout={round(1000 * seconds)}").close()
+    try:
+        busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={_BUSY_MS}").close()
+    return not busy
+
+
 def now() -> str:
     """Return the time as it is stored: UTC, whole seconds, sorts as text."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,9 +11,12 @@ from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.store import tables as t
 from counterplay.studio.store.append import Appended
 from counterplay.studio.store.base import PartyRow, Rows, StudyRow
-from counterplay.studio.store.database import now, told
+from counterplay.studio.store.database import empty_log, now, told
 from counterplay.studio.store.folds import FoldCache, read_events
 
+PATIENCE = 5.0
+"""Seconds for which a withdrawal waits for those who read, to empty the write-ahead log."""
+_log = logging.getLogger("counterplay.studio")
 _KEPT = ("party.withdrawn", "study.")
 
 
@@ -24,7 +28,8 @@ class Erasing(Rows):
     def withdraw_party(self, party: PartyRow, *, actor: str | None = None) -> Appended:
         """Erase what a party said, its name, links and sessions; writes ``party.withdrawn``.
 
-        The content is overwritten in the database file; the write-ahead log is emptied after it.
+        The content is overwritten in the database file; the write-ahead log is emptied after it,
+        or a warning is logged if others read from it all the while.
         """
         study = self.study_by_id(party.study)
         stream = self.stream_of(study, party)
@@ -74,8 +79,12 @@ class Erasing(Rows):
         """Empty the write-ahead log (SQLite), remove dead rows (PostgreSQL)."""
         with told(), self.engine.connect() as connection:
             if self.settings.sqlite_file is not None:
-                raw: Any = connection.connection.dbapi_connection
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if not empty_log(connection, PATIENCE):
+                    _log.warning(
+                        "What was erased is still in the write-ahead log: somebody read from the "
+                        "database for %g s. Overwrite it with: counterplay studio scrub",
+                        PATIENCE,
+                    )
             else:
                 plain = connection.execution_options(isolation_level="AUTOCOMMIT")
                 plain.exec_driver_sql("VACUUM event")

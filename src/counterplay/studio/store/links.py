@@ -24,6 +24,7 @@ from counterplay.studio.store.database import digest, later, now, reading
 from counterplay.studio.store.studies import insert_party
 
 SCOPES = ("serve", "report")
+_MINUTE = 60.0
 ADMIN_ROLES = ("owner", "coordinator", "viewer")
 
 
@@ -40,6 +41,8 @@ def new_secret() -> str:
 
 class Links(Rows):
     """What opens a study for its parties."""
+
+    _noted: dict[int, float]
 
     def study_by_id(self, number: int) -> StudyRow:
         """Return a study by its row number."""
@@ -152,6 +155,16 @@ class Links(Rows):
     def find_token(self, token: str) -> TokenRow | None:
         """Return what a service's token may do; None if it is unknown, revoked or expired."""
         found: TokenRow | None = self._cached(digest(token), lambda: self._find_token(token))
+        return found
+
+    def use_token(self, token: str) -> TokenRow | None:
+        """Find what a service's token may do, and note that it is used: once a minute."""
+        found, moment = self.find_token(token), time.monotonic()
+        if found is not None and self._noted.get(found.id, -_MINUTE) <= moment - _MINUTE:
+            self._noted[found.id] = moment
+            used = sa.update(t.api_token).where(t.api_token.c.id == found.id)
+            used = used.values(last_used_at=now())
+            self._writer.submit(lambda connection: connection.execute(used))  # nobody waits for it
         return found
 
     def _find_token(self, token: str) -> TokenRow | None:
@@ -302,6 +315,22 @@ class Sessions(Rows):
 
         def change(connection: sa.Connection) -> None:
             connection.execute(sa.update(t.admin).where(t.admin.c.id == admin.id).values(values))
+            connection.execute(sa.delete(t.session).where(t.session.c.admin == admin.id))
+
+        self._write(change)
+        self._forget_sessions()
+
+    def disable_admin(self, admin: AdminRow) -> None:
+        """Let an admin in no more and end the sessions; somebody must stay who can log in."""
+        c = t.admin.c
+
+        def change(connection: sa.Connection) -> None:
+            active = sa.select(c.id).where(c.role == "owner", c.disabled_at.is_(None))
+            owners = set(connection.execute(active.with_for_update()).scalars())
+            if owners == {admin.id}:
+                raise Refused("The last owner cannot be disabled; add another owner first.")
+            values = {"disabled_at": now()}
+            connection.execute(sa.update(t.admin).where(c.id == admin.id).values(values))
             connection.execute(sa.delete(t.session).where(t.session.c.admin == admin.id))
 
         self._write(change)

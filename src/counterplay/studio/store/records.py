@@ -13,10 +13,13 @@ import sqlalchemy as sa
 
 from counterplay.core.files import write_atomic
 from counterplay.core.records import canonical
-from counterplay.studio.errors import Missing, Refused
+from counterplay.studio.errors import CannotStart, Missing, Refused
 from counterplay.studio.store import tables as t
 from counterplay.studio.store.base import ArtifactRow, Rows, StudyRow
 from counterplay.studio.store.database import now, reading
+
+MARK = "studio.id"
+"""File in the data folder that says to which database it belongs."""
 
 
 class Records(Rows):
@@ -78,9 +81,9 @@ class Records(Rows):
         address: str | None = None,
     ) -> None:
         """Note what an admin did; the address is kept as a keyed hash."""
-        secret = self.server_key()
         hashed = None
         if address is not None:
+            secret = self.server_key()
             hashed = hashlib.blake2b(address.encode(), key=secret, digest_size=16).hexdigest()
         values = {"at": now(), "actor": actor[:200], "action": action[:100],
                   "object": object[:200], "address_hash": hashed,
@@ -112,6 +115,50 @@ class Records(Rows):
             text = connection.execute(query).scalar()
         return None if text is None else json.loads(text)
 
+    def set_setting(self, key: str, value: Any) -> None:
+        """Store a setting, in place of the one before."""
+        if self.setting(key) == value:
+            return
+        text = json.dumps(value)
+        self._insert_setting(key, text)
+        self._do(sa.update(t.setting).where(t.setting.c.key == key).values(value=text))
+
+    def claim_folder(self) -> None:
+        """Make the data folder that of the database, if it has none yet; refuse another one.
+
+        Raises
+        ------
+        CannotStart
+            The database belongs to another folder: files of this one would be missing there.
+        """
+        mark, known = self.settings.data / MARK, self.setting("folder")
+        if known is None:
+            if not mark.exists():
+                write_atomic(mark, secrets.token_hex(8))
+            self._insert_setting("folder", json.dumps(_read(mark)))
+        elif self.settings.database is None:  # the database lies in the folder itself
+            self.mark_folder()
+        self.check_folder()
+
+    def check_folder(self) -> None:
+        """Refuse a data folder that is not the one of the servers of this database."""
+        data, known = self.settings.data, self.setting("folder")
+        if self.settings.database is None:
+            return
+        if known is None:
+            raise CannotStart("no server has used this database yet; start the server first")
+        if _read(data / MARK) != known:
+            raise CannotStart(
+                f"the folder {data} is not the one of this database (its file {MARK} does not hold "
+                f"{known}): servers and workers need the same folder, such as a network share"
+            )
+
+    def mark_folder(self) -> None:
+        """Let the data folder belong to the database, as after a restore."""
+        known = self.setting("folder")
+        if known is not None and _read(self.settings.data / MARK) != known:
+            write_atomic(self.settings.data / MARK, str(known))
+
     def _insert_setting(self, key: str, value: str) -> None:
         values = {"key": key, "value": value}
         with contextlib.suppress(sa.exc.IntegrityError):  # another process was faster
@@ -120,3 +167,10 @@ class Records(Rows):
     def artifact_path(self, artifact: ArtifactRow) -> Path:
         """Return where a file lies."""
         return self.settings.data / artifact.path
+
+
+def _read(mark: Path) -> str:
+    try:
+        return mark.read_text(encoding="ascii", errors="replace")[:100].strip()
+    except OSError:
+        return ""

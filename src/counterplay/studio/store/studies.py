@@ -196,6 +196,11 @@ class Studies(Rows):
             self._configs.popitem(last=False)
         return config
 
+    def versions(self, study: StudyRow) -> list[int]:
+        """Return the versions with an export of their own: those with answers, and the present."""
+        with reading(self.engine) as connection:
+            return sorted(answered_versions(connection, study) | {study.version})
+
     def stream_of(self, study: StudyRow, party: PartyRow | None = None) -> str:
         """Return the stream of a party: its own in an elicitation, else that of the study."""
         own = study.kind == "elicitation" and party is not None
@@ -249,6 +254,13 @@ class Studies(Rows):
     def _forget_studies(self) -> None:
         """Begin anew: whoever reads at this moment fills the old dictionary."""
         self._studies = {}
+
+
+def answered_versions(connection: sa.Connection, study: StudyRow) -> set[int]:
+    """Return the versions of a study under which parties with streams of their own answered."""
+    s = t.stream.c
+    where = (s.study == study.id, s.seq > 0, s.id != study.public_id)
+    return set(connection.execute(sa.select(s.version).where(*where).distinct()).scalars())
 
 
 def insert_party(

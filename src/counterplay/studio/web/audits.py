@@ -97,11 +97,12 @@ async def audit_page(request: Request) -> Response:
 
 async def audit_file(request: Request) -> Response:
     """Hand out a file of an audit, to be saved."""
-    await admin(request)
+    who = await admin(request)
     house = house_of(request)
     study = await _study(request, house)
     name = request.path_params["name"]
     content, _ = await house.store.run(_content, house, study, name)
+    await note(request, who, "audit file", study.public_id, name=name)
     plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:100]
     head = {**SANDBOX, "content-disposition": f'attachment; filename="{plain}"'}
     return Response(content, 200, head, media_type="application/octet-stream")

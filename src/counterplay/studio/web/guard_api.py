@@ -149,7 +149,7 @@ async def _service(request: Request, scope: str) -> tuple[House, StudyRow, str, 
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not 20 <= len(token) <= 100:
         raise NoToken("Send the token of the guard: Authorization: Bearer ...")
-    row = await house.store.run(house.store.find_token, token)
+    row = await house.store.run(house.store.use_token, token)
     if row is None:
         raise NoToken("This token does not open anything (any more).")
     study = await house.store.run(house.store.study_by_id, row.study)

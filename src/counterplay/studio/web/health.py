@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import shutil
+import tempfile
 import time
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from counterplay.studio.errors import Missing
+from counterplay.studio.store import tables as t
+from counterplay.studio.store.migrations import HEAD, revision
 from counterplay.studio.web import activity, pages
 from counterplay.studio.web.house import House, house_of
 
@@ -31,10 +34,11 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Say whether answers can be stored: the database is writable, the disk has room."""
+    """Say whether answers can be stored: schema, database and folder are fit, the disk has room."""
     house = house_of(request)
     try:
-        await house.store.run(_writable, house)
+        if not await house.store.run(_writable, house):
+            return pages.data({"ready": False, "reason": "schema"}, 503)
         disk = shutil.disk_usage(house.settings.data)
         room = disk.free / disk.total
     except Exception as error:
@@ -58,9 +62,22 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-def _writable(house: House) -> None:
-    """Take the lock of a write and give it back."""
-    house.store._write(lambda connection: connection.execute(sa.text("SELECT 1")) and None)
+def _writable(house: House) -> bool:
+    """Write into the database and the folder, and take it back; False for another schema."""
+
+    def probe(connection: sa.Connection) -> bool:
+        with connection.begin_nested() as undone:
+            c = t.setting.c
+            connection.execute(
+                sa.update(t.setting).where(c.key == "server_key").values(value=c.value)
+            )
+            undone.rollback()
+        return revision(connection) == HEAD
+
+    with tempfile.TemporaryFile(dir=house.settings.data) as file:
+        file.write(b"answers")
+        file.flush()
+    return bool(house.store._write(probe))
 
 
 async def home(request: Request) -> Response:

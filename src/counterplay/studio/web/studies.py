@@ -109,14 +109,17 @@ async def party_link(request: Request) -> Response:
 
 
 async def export(request: Request) -> Response:
-    """Hand out the log with its proof."""
+    """Hand out the log with its proof: the answers under one version of the study."""
     from counterplay.studio.exports import export_lines
 
     who, study = await sessions.admin_study(request)
     house = house_of(request)
-    text = await house.store.run(lambda: "".join(export_lines(house.store, study)))
-    await note(request, who, "exported", study.public_id)
-    headers = {"content-disposition": f"attachment; filename=export-{study.public_id}.jsonl"}
+    asked = request.query_params.get("version")
+    version = study.version if asked is None else _whole(asked, 1, 10_000, "version")
+    text = await house.store.run(lambda: "".join(export_lines(house.store, study, version)))
+    await note(request, who, "exported", study.public_id, version=version)
+    name = study.public_id if asked is None else f"{study.public_id}-{version}"
+    headers = {"content-disposition": f"attachment; filename=export-{name}.jsonl"}
     return Response(text, 200, headers, media_type="application/x-ndjson")
 
 
@@ -211,13 +214,14 @@ async def _elicitation(
     known = await house.store.run(activity.people, house.store, study)
     days = await house.store.run(activity.per_day, house.store, study)
     used = await house.store.run(house.store.open_links, study)
+    versions = await house.store.run(house.store.versions, study)
     words = pages.reader(request)
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
         days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
-        edited=request.query_params.get("edited") == "1",
+        edited=request.query_params.get("edited") == "1", versions=versions,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
 
