@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-import page_code
 import pages
 import reference
 import speed
@@ -110,8 +109,6 @@ def _short(name: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages and the figures of the gallery."""
     for uri, content in {**pages.generated(), "speed.md": speed.speed_page()}.items():
-        files.append(File.generated(config, uri, content=content))
-    for uri, content in page_code.notebooks().items():
         files.append(File.generated(config, uri, content=content))
     if picture := speed.growth_picture():
         files.append(File.generated(config, speed.PICTURE, content=picture))

@@ -2,7 +2,8 @@
 
 `python docs/page_code.py docs/tutorials/*.md` runs the blocks of each page in order and writes what
 a block prints below it, between the fences of an `output` block; pictures that a block saves are
-kept beside the page. Tests run every page again and compare, numbers aside.
+kept beside the page. A tutorial is also run as a notebook, which is kept beside it with what it
+shows. Tests run every page again and compare, numbers aside.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _BLOCK = re.compile(
     r"(?:\n```output\n(?P<shown>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
+_OWN_SETTINGS = ("COUNTERPLAY_DATA", "MPLBACKEND")  # a reader has others
 _MARK = "\x1e"  # printed between blocks; no page prints it
 
 
@@ -137,7 +139,7 @@ def notebook(text: str) -> dict[str, Any]:
 def render(path: Path) -> None:
     """Run a page in an empty folder; write its outputs into it and its pictures beside it."""
     text = path.read_text(encoding="utf-8")
-    environment = {key: value for key, value in os.environ.items() if key != "COUNTERPLAY_DATA"}
+    environment = {key: value for key, value in os.environ.items() if key not in _OWN_SETTINGS}
     environment |= {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src")}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "page.py").write_text(program(blocks(text)), encoding="utf-8")
@@ -150,17 +152,40 @@ def render(path: Path) -> None:
     path.write_text(with_outputs(text, outputs(done.stdout)), encoding="utf-8")
 
 
-def notebooks() -> dict[str, str]:
-    """Return the notebook of every tutorial by its path in the site."""
-    found = {}
-    for path in sorted((ROOT / "docs" / "tutorials").glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        if path.stem != "index" and blocks(text):
-            found[f"tutorials/{path.stem}.ipynb"] = json.dumps(notebook(pages.fill(text)), indent=1)
-    return found
+def tutorials() -> list[Path]:
+    """Return the pages that are also notebooks."""
+    return sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+
+
+def executed(book: dict[str, Any], folder: str) -> Any:
+    """Return a notebook with what its cells show when a kernel runs them in a folder."""
+    import nbclient
+    import nbformat
+
+    made = nbformat.from_dict(book)
+    environment = {key: value for key, value in os.environ.items() if key not in _OWN_SETTINGS}
+    nbclient.NotebookClient(made, timeout=600, resources={"metadata": {"path": folder}}).execute(
+        env=environment | {"PYTHONPATH": str(ROOT / "src")}
+    )
+    return made
+
+
+def keep_notebook(path: Path) -> None:
+    """Run a tutorial as a notebook and keep it beside the page, without times and warnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        book = executed(notebook(pages.fill(path.read_text(encoding="utf-8"))), folder)
+    book["metadata"] = {"kernelspec": book["metadata"]["kernelspec"]}
+    for cell in book["cells"]:
+        cell["metadata"] = {}
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [o for o in cell["outputs"] if o.get("name") != "stderr"]
+    text = json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+    path.with_suffix(".ipynb").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         print(name, flush=True)
         render(Path(name))
+        if Path(name).resolve() in tutorials():
+            keep_notebook(Path(name))

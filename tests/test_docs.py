@@ -101,9 +101,10 @@ def test_a_downloaded_notebook_leads_to_no_page_that_is_not_beside_it() -> None:
     text = "Run it, or [download the notebook](t.ipynb). See [`f`](../a.md#b) and [x](https://x.y)."
     source = page_code.notebook(text)["cells"][0]["source"]
     assert source == "Run it. See `f` and [x](https://x.y)."
-    for name, book in page_code.notebooks().items():
-        prose = [c["source"] for c in json.loads(book)["cells"] if c["cell_type"] == "markdown"]
-        assert not re.findall(r"\]\((?!https?:)[^)]*\)|ipynb", "".join(prose)), name
+    for page in page_code.tutorials():
+        book = page_code.notebook(pages.fill(page.read_text(encoding="utf-8")))
+        prose = [c["source"] for c in book["cells"] if c["cell_type"] == "markdown"]
+        assert not re.findall(r"\]\((?!https?:)[^)]*\)|ipynb", "".join(prose)), page.name
 
 
 def commands_of(text: str) -> list[list[str]]:

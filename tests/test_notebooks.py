@@ -1,4 +1,4 @@
-"""The tutorials as notebooks: a real kernel runs them, and prints what their pages show."""
+"""The tutorials as notebooks: made from their pages, and a real kernel prints what they show."""
 
 from __future__ import annotations
 
@@ -15,30 +15,43 @@ import page_code
 
 from scripts import words
 
-NOTEBOOKS = page_code.notebooks()
+TUTORIALS = page_code.tutorials()
+MOST_BYTES = 1_000_000
 
 
 def test_there_is_one_per_reader() -> None:
-    readers = {Path(name).stem for name in NOTEBOOKS}
-    assert readers == {"coordinator", "data-scientist", "flower-engineer", "researcher"}
+    readers = {"coordinator", "data-scientist", "flower-engineer", "researcher"}
+    assert {path.stem for path in TUTORIALS} == readers
+    assert {path.stem for path in TUTORIALS[0].parent.glob("*.ipynb")} == readers
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS, ids=lambda name: Path(name).stem)
-def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda path: path.stem)
+def test_the_notebook_in_the_repository_is_that_of_its_page(page: Path) -> None:
+    """If this fails: `python docs/page_code.py docs/tutorials/NAME.md` makes it again."""
+    made = page_code.notebook(page_code.pages.fill(page.read_text(encoding="utf-8")))
+    kept = page.with_suffix(".ipynb")
+    book = json.loads(kept.read_text(encoding="utf-8"))
+    assert sources(book) == sources(made)
+    assert kept.stat().st_size < MOST_BYTES
+    shown = [o for cell in book["cells"] for o in cell.get("outputs", ())]
+    assert any("image/png" in output.get("data", {}) for output in shown)
+    assert any("text/html" in output.get("data", {}) for output in shown)
+    assert not [o for o in shown if o["output_type"] == "error" or o.get("name") == "stderr"]
+
+
+def sources(book: dict) -> list[tuple[str, str]]:  # type: ignore[type-arg]
+    """Return what the cells of a notebook say and run."""
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in book["cells"]]
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda path: path.stem)
+def test_a_notebook_runs(page: Path, tmp_path: Path) -> None:
     nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    for variable in ("COUNTERPLAY_DATA", "MPLBACKEND"):
-        monkeypatch.delenv(variable, raising=False)
-    source = str(Path(page_code.ROOT) / "src")
-    monkeypatch.setenv("PYTHONPATH", source)
-    book = nbformat.reads(json.dumps(json.loads(NOTEBOOKS[name])), as_version=4)
-    nbformat.validate(book)
-    nbclient.NotebookClient(
-        book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
-    page = Path(page_code.ROOT) / "docs" / Path(name).with_suffix(".md")
     text = page.read_text(encoding="utf-8")
+    book = page_code.executed(page_code.notebook(page_code.pages.fill(text)), str(tmp_path))
+    nbformat.validate(book)
     cells = [cell for cell in book.cells if cell.cell_type == "code"]
     for cell, block in zip(cells, page_code.blocks(text), strict=True):
         assert not any(output.output_type == "error" for output in cell.outputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +62,13 @@ def test_attacks_are_real_and_smallest(linear_run) -> None:
     assert bench.decide(bench.fit(int(row), int(copies)), one).all()
     assert not bench.decide(bench.fit(int(row), int(copies) - 1), one).any()
     assert result.quantities["copies_to_flip"].basis == "found"
+    said = next(f.sentence for f in result.findings if f.name == "copies_flip")
+    rows = len(result.attack)
+    assert re.fullmatch(
+        rf"Found: \d+ to \d+ planted copies of a rejected row \(median [\d.]+\) make the model "
+        rf"accept it, for \d+ of {rows} rows tried\.",
+        said,
+    ), said
 
 
 @pytest.mark.claim("27.13")

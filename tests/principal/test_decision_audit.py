@@ -92,7 +92,7 @@ def test_the_proposal_is_obeyed_at_both_ends():
     for tau in (low, high):
         assert (posteriors[acting] >= tau - 1e-9).all()
     assert proposal.value > float(np.mean(logged(3, 0.35)["event"]))
-    assert "he obeys" in proposal.summary()
+    assert "the other side obeys" in proposal.summary()
     with pytest.raises(InvalidInputError, match="our value"):
         report.propose({"act": 1.0})
 

@@ -89,6 +89,13 @@ def test_commission_fee_and_price_are_one_thing(sellers):
 
 
 @pytest.mark.claim("25.14")
+def test_the_other_side_may_be_an_organisation(sellers):
+    said = fitted(sellers).summary()
+    assert "the other side's cost under 0.6 is" in said
+    assert "the level of the other side's costs" in said
+    assert not {"he", "his", "him"} & set(said.split())
+
+
 def test_money_scales_and_nothing_else(sellers):
     sellers = sellers.assign(day=np.random.default_rng(0).permutation(240))
     one = fitted(sellers, time="day")

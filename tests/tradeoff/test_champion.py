@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import warnings
 from pathlib import Path
@@ -82,6 +83,9 @@ def test_report_agrees_with_brute_force() -> None:
     assert report.violators == tuple(frame.index[frame["needed_burst"] > 8.0])
     assert report.regret == pytest.approx(error[rows, path].sum() - error.sum(axis=0).min())
     assert "would have been enough" in report.summary()
+    once = copy.copy(report)
+    vars(once).update(reviews=1)
+    assert ", 1 review\n" in once.summary()
 
 
 def test_adaptive_policy_finds_the_best_allowed_model_faster() -> None:

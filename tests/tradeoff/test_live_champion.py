@@ -176,6 +176,13 @@ def test_the_purse_is_kept_when_outcomes_come_later_than_was_stated() -> None:
     assert worst > 0.9
 
 
+@pytest.mark.parametrize(("harm", "told"), [(0.0, "2 below the rate"), (0.2, "2 above the rate")])
+def test_the_report_says_on_which_side_of_the_rate_the_harm_is(harm: float, told: str) -> None:
+    live = guard(2, 20)  # a rate of 0.1 tolerates 2 in 20 rounds
+    drive(live, np.full((20, 2), 0.5), np.full((20, 2), harm))
+    assert told in live.report().summary()
+
+
 @pytest.mark.claim("26.30")
 def test_void_guarantees_are_shown_as_void() -> None:
     live = guard(2, 200, budget=HarmBudget(0.1, 2.0))

@@ -198,7 +198,10 @@ def _record(fit: OfferFit, planned: dict[str, Any] | None) -> dict[str, Any]:
 def _page(fit: OfferFit, planned: dict[str, Any] | None) -> str:
     """One self-contained page; every name is escaped."""
     title = html.escape(f"{fit.log.offer} and {fit.log.outcome}")
-    tables = {"his cost above that under the weakest offer": fit.costs(), "checks": fit.checks()}
+    tables = {
+        "the other side's cost above that under the weakest offer": fit.costs(),
+        "checks": fit.checks(),
+    }
     parts = [fit._repr_html_()]
     for caption, frame in tables.items():
         parts.append(

@@ -97,7 +97,7 @@ def studio(
     def announce(told: dict[str, Any]) -> None:
         typer.echo(f"The studio answers at {told['url']} (process {told['pid']}).", err=True)
         if told.get("admin_link"):
-            typer.echo(f"Admin, once: {told['admin_link']}", err=True)
+            typer.echo(f"Admin link (works once): {told['admin_link']}", err=True)
         else:
             typer.echo(
                 f"Log in at {told['url']}/admin/login. Nobody can yet? "

@@ -132,6 +132,17 @@ def at_least(share: float) -> str:
     return f"{_rounded(100.0 * share, 4, up=False):.4g} %"
 
 
+def plural(count: int, word: str, words: str | None = None) -> str:
+    """Say how many.
+
+    Examples
+    --------
+    >>> plural(1, "study", "studies"), plural(3, "cell")
+    ('1 study', '3 cells')
+    """
+    return f"{count} {word if count == 1 else words or word + 's'}"
+
+
 def _rounded(value: float, digits: int, *, up: bool) -> float:
     """Round to significant digits in one direction; what is left of a computation is no digit."""
     if not math.isfinite(value) or abs(value) < 1e-10:

@@ -171,9 +171,9 @@ class BehaviourReport(Report):
     def not_visible(self) -> tuple[str, ...]:
         """What a log of this kind cannot show."""
         return {
-            "offers": ("the size of his regret", "swap regret", "secret information"),
-            "actions": ("his use of states that he alone knew",),
-            "game": ("how he would have answered other offers",),
+            "offers": ("the size of the other side's regret", "swap regret", "secret information"),
+            "actions": ("the use of states that only the other side knew",),
+            "game": ("how the other side would have answered other offers",),
         }[self.evidence]
 
     def summary(self) -> str:
@@ -198,7 +198,7 @@ class BehaviourReport(Report):
 
     def _limits_line(self) -> str:
         if not self.stakes > 0:
-            return "nothing was at stake: the log says nothing about him"
+            return "nothing was at stake: the log says nothing about the other side"
         low, high = self.relative_limits
         return (
             f"regret {money(self.regret, self.currency)} per round of "

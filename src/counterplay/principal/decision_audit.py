@@ -62,8 +62,9 @@ class Proposal(Report):
     def summary(self) -> str:
         """Return the rule as text."""
         return (
-            f"recommend so that he obeys even with a threshold of {self.threshold:.3f}: expected "
-            f"value {self.value:.4g} at a share of {self.prior:.3f} of the event\n"
+            "recommend so that the other side obeys even with a threshold of "
+            f"{self.threshold:.3f}: expected value {self.value:.4g} at a share of {self.prior:.3f} "
+            "of the event\n"
             f"{self.to_frame().to_string(index=False)}"
         )
 

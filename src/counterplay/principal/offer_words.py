@@ -72,8 +72,12 @@ def not_identified(fit: OfferFit) -> tuple[str, ...]:
         said.append(f"the response to offers stronger than {strong}: {above}")
         said.append(f"the response to offers weaker than {weak}: only that it is not larger")
     if fit.terms.ordered:
-        said.append("the level of his costs, how many efforts he has, efforts never induced")
-    said.append("how large his regret is: a log without costs shows only a least value")
+        said.append(
+            "the level of the other side's costs, how many efforts it has, efforts never induced"
+        )
+    said.append(
+        "how large the other side's regret is: a log without costs shows only a least value"
+    )
     return tuple(said)
 
 
@@ -145,12 +149,13 @@ def _behind(fit: OfferFit) -> list[str]:
     if fit.monotone and len(costs) > 1:
         last = costs.iloc[-1]
         lines.append(
-            f"his cost under {plain_offer(last['offer'])} is "
+            f"the other side's cost under {plain_offer(last['offer'])} is "
             f"{money(last['lower'], fit.currency)} to {money(last['upper'], fit.currency)} per "
             f"round above that under {plain_offer(costs.iloc[0]['offer'])}"
         )
     lines.append(
-        f"his regret is at least {money(fit.smallest_regret, fit.currency)} per round at the means"
+        f"the other side's regret is at least {money(fit.smallest_regret, fit.currency)} per round "
+        "at the means"
     )
     fall = fit.band.visible_fall()
     if fit.monotone and math.isfinite(fall):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from counterplay.core.report import plural
+
 if TYPE_CHECKING:
     from counterplay.report.content import Report
 
@@ -59,17 +61,6 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
-
-
-def plural(count: int, word: str, words: str | None = None) -> str:
-    """Say how many.
-
-    Examples
-    --------
-    >>> plural(1, "study", "studies"), plural(3, "cell")
-    ('1 study', '3 cells')
-    """
-    return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def _asset(name: str) -> Markup:

@@ -210,9 +210,10 @@ class SamplePlan(Report):
         """Return the plan in words."""
         return (
             f"{self.n} rules, error at most {self.eps:g} with probability {1 - self.delta:g}: "
-            f"up to {self.repetitions} runs of {self.rounds:,} applicants and "
-            f"{self.validation:,} to validate each, {self.total:,} in all; a single rule as output "
-            f"would need at least {self.single_rule_cost:,.0f} on some populations"
+            f"up to {self.repetitions} runs with {self.rounds:,} applicants and "
+            f"{self.validation:,} more to check the result, {self.total:,} in all; a learner that "
+            f"ends with a single rule needs at least {self.single_rule_cost:,.0f} on some "
+            "populations"
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from counterplay.core.report import plural
 from counterplay.core.validation import FloatArray
 from counterplay.errors import InvalidInputError
 from counterplay.strategic.changes import UNITS, Change, Switch
@@ -186,11 +187,12 @@ def describe_number(name: Any, item: Change, block: NumberBlock) -> dict[str, An
 def describe_category(name: Any, item: Switch, block: CategoryBlock) -> dict[str, Any]:
     """Return the row of a category in `Moves.describe`."""
     ways = int((np.isfinite(block.prices) & (block.prices > 0)).sum())
+    switches = plural(ways, "switch", "switches")
     return {
         "column": name,
         "kind": "category",
         "direction": item.direction if item.ladder is not None else "switch",
-        "moves to": f"{ways} switches among {len(block.categories)} categories",
+        "moves to": f"{switches} among {len(block.categories)} categories",
         "low": math.nan,
         "high": math.nan,
         "one raw unit up": math.nan,

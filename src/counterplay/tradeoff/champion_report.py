@@ -11,7 +11,7 @@ import numpy as np
 from counterplay.core.arguments import checked
 from counterplay.core.online.state import Stateful
 from counterplay.core.online.stored import require
-from counterplay.core.report import Report
+from counterplay.core.report import Report, plural
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tables.cells import shown
 from counterplay.tradeoff.oracle import Deactivation
@@ -155,8 +155,8 @@ class ChampionReport(Report):
         harm = _told_bound(self.harm_bound)
         lines = [
             f"round {self.rounds} of {self.horizon}: model {self.current} is live, "
-            f"{self.switches} switches, {len(self.deactivations)} take-downs, "
-            f"{self.reviews} reviews",
+            f"{plural(self.switches, 'switch', 'switches')}, "
+            f"{plural(len(self.deactivations), 'take-down')}, {plural(self.reviews, 'review')}",
             f"primary loss {self.played[0]:.4g}; best single model {best}: "
             f"{self.primary[best]:.4g}; largest regret to an allowed model "
             f"{self.sleeping.max():.4g}{regret}",
@@ -169,7 +169,7 @@ class ChampionReport(Report):
             named = ", ".join(f"{h} ({self.needed_burst[h]:.4g})" for h in self.violators)
             lines.append(
                 f"models above the burst of {self.burst:.4g}, with the burst that would have been "
-                f"enough: {named}; without the watchdog nobody could promise both"
+                f"enough: {named}; without the watchdog, no method can guarantee both limits"
             )
         if self.nobody_left:
             lines.append(

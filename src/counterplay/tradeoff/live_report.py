@@ -10,7 +10,7 @@ import numpy as np
 
 from counterplay.core.arguments import checked
 from counterplay.core.figures import PALETTE, THEORY, axes_or_new, figure_style
-from counterplay.core.report import Report, plain
+from counterplay.core.report import Report, plain, plural
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
 from counterplay.tradeoff.evidence import Alarm
 
@@ -142,14 +142,15 @@ class LiveReport(Report):
     def summary(self) -> str:
         """Return the state of affairs in a few lines."""
         lines = [
-            f"round {self.rounds} of {self.horizon}: model {self.current} is live, {self.switches} "
-            f"switches, {self.take_downs} take-downs, {self.returns} returns",
+            f"round {self.rounds} of {self.horizon}: model {self.current} is live, "
+            f"{plural(self.switches, 'switch', 'switches')}, "
+            f"{plural(self.take_downs, 'take-down')}, {plural(self.returns, 'return')}",
             f"outcomes: {self.judged} judged, {self.open_outcomes} open, {self.missing} missing, "
             f"delay up to {self.max_delay} rounds",
             f"primary loss {self.played[0]:.4g}{self._told(self.regret_bound, 'regret')}",
-            f"harm {self.played[1]:.4g}, {self.harm_excess:+.4g} above the rate on judged rounds"
-            f"{self._told(self.harm_bound, 'excess')}; {self.worst_excess:+.4g} with every missing "
-            "or open round counted as worst",
+            f"harm {self.played[1]:.4g}, {_beside(self.harm_excess)} the rate on judged rounds"
+            f"{self._told(self.harm_bound, 'excess')}; {_beside(self.worst_excess)} it with every "
+            "missing or open round counted as worst",
         ]
         if self.purse_bound is not None:
             lines.append(
@@ -218,3 +219,7 @@ class LiveReport(Report):
             axes.set_ylabel("harm above the rate (sum)")
             axes.legend(fontsize=8)
         return axes
+
+
+def _beside(excess: float) -> str:
+    return f"{abs(excess):.4g} {'below' if excess < 0 else 'above'}"

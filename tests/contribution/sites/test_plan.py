@@ -225,7 +225,7 @@ def test_the_summary_has_its_order_and_says_what_is_not_known() -> None:
     for line, start in zip(lines, starts):
         assert line.startswith(start)
     assert "against interest" in plan.summary() or "against its interest" in plan.summary()
-    assert lines[-1].startswith("not said")
+    assert lines[-1].startswith("not covered")
     assert "prices against the cheapest mixture" in plan.summary()
     frame = plan.to_frame()
     assert list(frame.index) == ["a", "b", "c"]

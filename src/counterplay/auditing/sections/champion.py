@@ -12,6 +12,7 @@ from counterplay.auditing.findings import Column, Finding, Grid, Missing, Sectio
 from counterplay.auditing.quantity import Quantity
 from counterplay.auditing.section import Stage, stage_records
 from counterplay.auditing.sections.logs import log_missing, read_log
+from counterplay.core.report import plural
 from counterplay.core.validation import IntArray
 from counterplay.errors import InvalidInputError
 from counterplay.tradeoff import ChampionChallenger, HarmBudget
@@ -109,7 +110,7 @@ def _result(context: Context, records: pd.DataFrame) -> SectionResult:
     sentence = (
         f"Replayed on {rounds:,} rounds, the guard has a loss of {guard['primary'] / rounds:.3f} "
         f"and a harm of {guard['harm'] / rounds:.3f} against a budget of {guard['rate']:.3f}, with "
-        f"{int(guard['switches'])} switches."
+        f"{plural(int(guard['switches']), 'switch', 'switches')}."
     )
     if bool(guard["void"]):
         sentence += " At some time every model was above the budget: nothing is guaranteed."

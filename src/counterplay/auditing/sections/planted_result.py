@@ -220,9 +220,9 @@ def _attack_findings(planted: Planted) -> list[Finding]:
     found = []
     if len(flips):
         text = (
-            f"Found: {flips.min():,} to {flips.max():,} planted copies of the own row flip the "
-            f"decision of {len(flips)} of {len(frame)} rejected rows tried (median "
-            f"{np.median(flips):g})."
+            f"Found: {flips.min():,} to {flips.max():,} planted copies of a rejected row (median "
+            f"{np.median(flips):g}) make the model accept it, for {len(flips)} of {len(frame)} "
+            "rows tried."
         )
         found.append(
             Finding(

@@ -290,6 +290,6 @@ def _flat(plan: ConsortiumPlan) -> list[str]:
 def _not(plan: ConsortiumPlan) -> str:
     largest = plan.points.largest().sum() / max(plan.points.owned.sum(), 1)
     return (
-        f"not said: how a different model would do, what happens when sites change, and more than "
-        f"{largest:.0%} of the rows was never tried (the rest of each curve is extrapolated)"
+        f"not covered: other models, or sites that change; more than {largest:.0%} of the rows was "
+        "never tried (the rest of each curve is extrapolated)"
     )

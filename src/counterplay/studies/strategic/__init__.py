@@ -43,8 +43,8 @@ AREA = Area(
         "report for the model you already have."
     ),
     harm=(
-        "Applicants learn what counts and change that. On census data a model that is right about "
-        "82 % of people is right about half of them once everybody spends a little effort on the "
+        "Applicants learn what counts and change that. On census data a model classifies 82 % of "
+        "people correctly, but only about half once everybody spends a little effort on the "
         "cheapest move."
     ),
     remedy=(
