@@ -22,9 +22,11 @@ from counterplay.commands.studio_options import (
     opened,
     settings_of,
 )
+from counterplay.commands.words import Words
 from counterplay.errors import InvalidInputError, UnknownNameError
 
 admin = typer.Typer(
+    cls=Words,
     add_completion=False,
     no_args_is_help=True,
     help="People who operate the studio.",
