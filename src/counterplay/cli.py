@@ -19,12 +19,13 @@ import warnings
 from typing import Any, NoReturn, TextIO, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 from typer.main import get_command
 from typer.models import ParameterInfo
 
 import counterplay
 from counterplay.addresses import where
+from counterplay.commands.words import Words
 from counterplay.errors import CounterplayError, CounterplayWarning, UnknownNameError
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -120,7 +121,7 @@ class _LazyCommand(TyperCommand):
         return command.make_context(info_name, args, parent=parent, **extra)
 
 
-class _Commands(TyperGroup):
+class _Commands(Words):
     """The group of all commands whose module exists."""
 
     def __init__(self, **settings: Any) -> None:
@@ -132,7 +133,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command; a mistyped name suggests the nearest."""
         name = args[0]
-        if name not in self.commands and not name.startswith("-"):
+        if not (ctx.resilient_parsing or name in self.commands or name.startswith("-")):
             raise UnknownNameError.among("command", name, [*self.commands, "help"])
         return super().resolve_command(ctx, args)
 
@@ -216,8 +217,6 @@ def run(arguments: list[str]) -> int:
 
     An error of the library may carry an ``exit_code``; any other is a mistake of the user.
     """
-    if arguments[:1] == ["help"]:
-        arguments = [*arguments[1:], "--help"]
     if "--no-color" in arguments[1:]:  # wherever it stands
         arguments = ["--no-color", *(word for word in arguments if word != "--no-color")]
     with warnings.catch_warnings():

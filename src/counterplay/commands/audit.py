@@ -7,7 +7,6 @@ fails and one is undecided, 2 a mistake of the user, 1 a section failed, 130 int
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import webbrowser
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from counterplay.commands.options import Json, check_files, print_json
+from counterplay.commands.words import Main, Words
 from counterplay.core.files import read_limited, write_atomic
-from counterplay.errors import InvalidInputError, UnknownNameError
+from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from counterplay.auditing.config import Config
@@ -28,34 +27,8 @@ if TYPE_CHECKING:
 
 _RUN = "MODEL DATA"
 
-
-class _Words(TyperGroup):
-    """Takes the first word as a command if it is one, else as the model."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the hidden name of the main command before its arguments."""
-        if args and args[0] not in (*self.commands, "-h", "--help"):
-            self._refuse_mistyped(args[0])
-            args = [_RUN, *args]
-        return super().parse_args(ctx, args or ["--help"])
-
-    def _refuse_mistyped(self, word: str) -> None:
-        """A bare word is neither a file nor module:object: perhaps a command was meant."""
-        verbs = [name for name in self.commands if name != _RUN]
-        if word.isalpha() and difflib.get_close_matches(word, verbs, cutoff=0.6):
-            raise UnknownNameError.among("command of audit", word, verbs)
-
-
-class _Main(TyperCommand):
-    """The main command, whose name in the help already shows its arguments."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Leave the arguments out of the usage: they would be shown twice."""
-        return [self.options_metavar or ""]
-
-
 app = typer.Typer(
-    cls=_Words,
+    cls=Words,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit your own model and data. First: counterplay audit init DATA. Then: counterplay "
@@ -70,7 +43,7 @@ Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: 
 
 @app.command(
     _RUN,
-    cls=_Main,
+    cls=Main,
     epilog="Example: counterplay audit model.skops loans.csv --config audit.toml --time 5m",
 )
 def run(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from counterplay.commands.options import Json, print_json, say_notes
+from counterplay.commands.words import Words
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from counterplay.labeling import Campaign
 
 app = typer.Typer(
+    cls=Words,
     add_completion=False,
     no_args_is_help=True,
     help="Run a labelling campaign of several parties.",

@@ -9,6 +9,7 @@ import typer
 
 from counterplay.addresses import named, where
 from counterplay.claims import Claim, load_claims, tests_of_claims
+from counterplay.commands.completing import areas_with_claims
 from counterplay.commands.options import Json, print_json, print_table
 from counterplay.errors import UnknownNameError
 
@@ -33,7 +34,10 @@ def claims(
             metavar="[NUMBER | WORD]...", help="A number such as 2.1, or words to look for."
         ),
     ] = None,
-    area: Annotated[str | None, typer.Option(help="Only the claims of this area.")] = None,
+    area: Annotated[
+        str | None,
+        typer.Option(help="Only the claims of this area.", autocompletion=areas_with_claims),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the promises of the library; those you name with theorem, tests and studies."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from counterplay.commands.completing import targets as known_targets
 from counterplay.commands.options import (
     OUT,
     Address,
@@ -38,7 +39,11 @@ app = typer.Typer(add_completion=False)
 def report(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[AREA | AREA/NAME]...", help="What to show; default: everything."),
+        typer.Argument(
+            metavar="[AREA | AREA/NAME]...",
+            help="What to show; everything by default.",
+            autocompletion=known_targets,
+        ),
     ] = None,
     run: Annotated[bool, typer.Option("--run", help="Execute missing cells first.")] = False,
     scale: Annotated[

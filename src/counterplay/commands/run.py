@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterplay.commands.completing import targets as known_targets
 from counterplay.commands.options import (
     OUT,
     Address,
@@ -43,7 +44,10 @@ app = typer.Typer(add_completion=False)
 )
 def run(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[AREA | AREA/NAME]...", help="What to run.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[AREA | AREA/NAME]...", help="What to run.", autocompletion=known_targets
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Run every study.")] = False,
     scale: ScaleOption = "quick",

@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from counterplay.commands import studio_admin, studio_operate, studio_study
+from counterplay.commands import studio_admin, studio_links, studio_operate, studio_study
 from counterplay.commands.studio_options import DATABASE, HERE, Data, Database, settings_of
+from counterplay.commands.words import Words
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(cls=Words, add_completion=False)
 app.add_typer(studio_study.app, name="study")
 app.add_typer(studio_admin.app, name="admin")
-app.command(epilog="Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv")(
-    studio_study.links
-)
+app.add_typer(studio_links.app, name="links")
 for command in (
     studio_operate.worker,
     studio_operate.backup,

@@ -12,6 +12,7 @@ import typer
 
 from counterplay.commands.options import Json, print_json
 from counterplay.commands.studio_options import HERE, LOCAL, OPERATOR, Data, Database, opened
+from counterplay.commands.words import Words
 from counterplay.errors import InvalidInputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from counterplay.studio.store.base import AdminRow
 
 app = typer.Typer(
+    cls=Words,
     add_completion=False,
     no_args_is_help=True,
     help="People who operate the studio, and the log of what they did.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterplay.commands.completing import studies
 from counterplay.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ Database = Annotated[
         envvar=DATABASE,
         help="URL of a PostgreSQL database; a SQLite file in the folder by default.",
     ),
+]
+Study = Annotated[
+    str, typer.Argument(metavar="STUDY", help="Id of the study.", autocompletion=studies)
 ]
 HERE = Path("studio")
 OPERATOR = "operator"

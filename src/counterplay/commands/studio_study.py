@@ -1,9 +1,7 @@
-"""``counterplay studio study ...`` and ``links``: the life of studies at the command line."""
+"""``counterplay studio study ...``: the life of studies at the command line."""
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,22 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterplay.commands.options import Json, print_json
-from counterplay.commands.studio_options import HERE, LOCAL, OPERATOR, Data, Database, opened
+from counterplay.commands.studio_options import (
+    HERE,
+    OPERATOR,
+    Data,
+    Database,
+    Study,
+    opened,
+)
+from counterplay.commands.words import Words
 from counterplay.core.exports import LARGEST
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from counterplay.studio.store import Store
-    from counterplay.studio.store.base import PartyRow, StudyRow
+    from counterplay.studio.store.base import StudyRow
 
 app = typer.Typer(
+    cls=Words,
     add_completion=False,
     no_args_is_help=True,
     help="Make and run studies.",
     epilog="Example: counterplay studio study list",
 )
-Study = Annotated[str, typer.Argument(metavar="STUDY", help="Id of the study.")]
 _LARGEST_TOML = 2**20
 
 
@@ -128,128 +133,6 @@ def import_(
 
         study = import_study(store, content, actor=OPERATOR)
     _show(study, as_json)
-
-
-def links(
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="STUDY | revoke PARTY or STUDY | reissue PARTY", help="What to do."),
-    ],
-    n: Annotated[int, typer.Option("--n", help="How many new parties.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The CSV file to write; else printed.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name of the parties.")] = None,
-    open_for: Annotated[
-        int | None, typer.Option(help="One link for everybody, for this many people.")
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(help="Days after which new links expire; never by default.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="Address that people use; that of the server by default.")
-    ] = None,
-    data: Data = HERE,
-    database: Database = None,
-    as_json: Json = False,
-) -> None:
-    """Make secret links, as CSV (party, url, token, label): they are shown this once only.
-
-    A campaign gets one link for each of its parties. ``links revoke PARTY`` ends the links of a
-    party, ``links revoke STUDY`` its open links, ``links reissue PARTY`` makes a new one.
-
-    Example: counterplay studio links 6d3f0c2b9a41e857 --n 120 -o links.csv
-    """
-    if not 1 <= n <= 100_000:
-        raise InvalidInputError(f"--n must be 1 to 100,000, got {n}")
-    if days is not None and not 0.0 < days <= 36_500.0:
-        raise InvalidInputError(f"--days must be above 0 and at most 36,500, got {days:g}")
-    with opened(data, database) as store:
-        from counterplay.studio.store.database import later
-
-        expires = None if days is None else later(86_400 * days)
-        if words[0] in ("revoke", "reissue") and len(words) == 2:
-            rows = _again(store, words[0], words[1], expires)
-        elif len(words) == 1:
-            rows = _new_links(store, store.study(words[0]), n, label, open_for, expires)
-        else:
-            raise InvalidInputError("say links STUDY, links revoke PARTY or links reissue PARTY")
-        base = (base_url or store.setting("base_url") or LOCAL).rstrip("/")
-    found = [
-        {"party": p, "url": f"{base}/j/{t}" if t else "", "token": t, "label": label}
-        for p, t, label in rows
-    ]
-    if as_json:
-        print_json(found)
-        return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ["party", "url", "token", "label"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**row, "label": safe_cell(row["label"])} for row in found)
-    if out is None:
-        typer.echo(text.getvalue(), nl=False)
-    else:
-        write_atomic(out, text.getvalue(), private=True)
-
-
-def safe_cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _again(store: Store, word: str, name: str, expires: str | None) -> list[tuple[str, str, str]]:
-    study = next((row for row in store.studies() if row.public_id == name), None)
-    if study is not None and word == "revoke":
-        count = store.revoke_open_links(study)
-        store.audit(OPERATOR, "links.revoke", name, {"n": count})
-        return [("open link", "", "")] * count
-    row = store.party(name)
-    store.audit(OPERATOR, f"links.{word}", name)
-    if word == "reissue":
-        return [(name, store.reissue(row, expires=expires), row.label)]
-    store.revoke_links(row)
-    return [(name, "", row.label)]
-
-
-def _new_links(
-    store: Store,
-    study: StudyRow,
-    n: int,
-    label: str | None,
-    open_for: int | None,
-    expires: str | None,
-) -> list[tuple[str, str, str]]:
-    if study.kind not in ("elicitation", "campaign"):
-        raise InvalidInputError(
-            f"links are for people; nobody answers in the {study.kind} {study.name[:60]!r}"
-        )
-    if open_for is not None:
-        if study.kind != "elicitation":
-            raise InvalidInputError("a campaign gets one link for each of its parties, no open one")
-        made = [("open link", store.new_open_link(study, open_for, expires=expires), "")]
-    else:
-        parties = _new_parties(store, study, n, label)
-        made = [(p.public_id, store.new_link(p, expires=expires), p.label) for p in parties]
-    store.audit(OPERATOR, "links.new", study.public_id, {"n": len(made), "open_for": open_for})
-    return made
-
-
-def _new_parties(store: Store, study: StudyRow, n: int, label: str | None) -> list[PartyRow]:
-    from counterplay.studio.kinds import kind_of
-
-    kind: Any = kind_of(study.kind)
-    if not hasattr(kind, "parties"):
-        start = len(store.parties(study))
-        called = label or "participant"
-        return [
-            store.new_party(study, role="participant", label=f"{called} {start + i + 1}")
-            for i in range(n)
-        ]
-    known = {party.label for party in store.parties(study)}
-    names = [name for name in kind.parties(store.config(study)) if name not in known]
-    if not names:
-        raise InvalidInputError("every party has its link; make new ones with: links reissue PARTY")
-    return [store.new_party(study, role="labeller", label=name) for name in names]
 
 
 def read_toml(file: Path) -> dict[str, Any]:

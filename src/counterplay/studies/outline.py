@@ -43,10 +43,11 @@ def outlines() -> tuple[AreaOutline, ...]:
     >>> [area.name for area in outlines()][:2]
     ['strategic', 'contribution']
     """
-    return tuple(_outline(point) for point in area_points().values())
+    return tuple(outline(point) for point in area_points().values())
 
 
-def _outline(point: EntryPoint) -> AreaOutline:
+def outline(point: EntryPoint) -> AreaOutline:
+    """Return the area of an entry point."""
     try:
         (area,) = _calls(ast.Name(point.attr), point.module, "Area")
         said = {word.arg: word.value for word in area.keywords}
