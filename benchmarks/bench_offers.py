@@ -175,7 +175,7 @@ def speed() -> None:
     compare("principal", "band of 2,000 rows and 40 groups", band, tests,
             against="all pairwise t-tests", package="scipy", bar=1.0)  # fmt: skip
     revenue = 300 * rng.lognormal(0, 0.5, 100)
-    plan = fit_game({"offer": ROWS, "outcome": revenue}).planner(2100)
+    plan = fit_game({"offer": ROWS, "outcome": revenue}).planner(4000)
     step = seconds(lambda: plan.observe(plan.act(), 300.0), 1000)
     means = np.array([revenue[s == ROWS].mean() for s in SHARES])
     reference = seconds(lambda: IsotonicRegression().fit(SHARES, means).predict(SHARES), 300)

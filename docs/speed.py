@@ -14,6 +14,7 @@ import pages
 
 sys.path.insert(0, str(pages.ROOT / "benchmarks"))
 
+import needed_tables
 import records
 
 RESULTS = pages.ROOT / "benchmarks" / "results.jsonl"
@@ -37,6 +38,10 @@ work, such as a bare matrix product, and cannot be beaten. An *own variant* is a
 library. Click on a heading to sort the table."""
 PROMISED = """What we set ourselves as a limit, and what single costs are. These are promises about
 ourselves and no comparison with anybody."""
+DATA = """Most benchmarks make their data or take what comes with scikit-learn. These data sets are
+needed as well: put them into a folder and name it in the environment variable `COUNTERPLAY_DATA`;
+[Data sets](data.md) says which files are read. Without its data set a benchmark takes a bundled
+one and names it, or is left out. `python benchmarks/needed_tables.py` prints what is missing."""
 PICTURE = "assets/growth.svg"
 
 
@@ -89,7 +94,7 @@ def growth_picture(path: Path = RESULTS) -> bytes | None:
 
 def speed_page(path: Path = RESULTS) -> str:
     """Return the page, or a page that says how to make its numbers."""
-    parts = ["# Speed and quality", HOW]
+    parts = ["---\nhide: [toc]\n---", "# Speed and quality", HOW]  # the table is wide
     if not path.exists():
         parts.append("This build has no results yet: run `make bench-peers`, then `make docs`.")
         return "\n\n".join(parts) + "\n"
@@ -101,6 +106,7 @@ def speed_page(path: Path = RESULTS) -> str:
     promised = [record for record in compared if records.rival(record) == "target"]
     points = [r for r in found if r["kind"] == "growth" and not _is_curve(r)]
     parts += ["## Promised", PROMISED, _lines(PROMISES, [*map(_target, promised + points)])]
+    parts += ["## Data", DATA, _needed()]
     if left := [record for record in found if record["kind"] == "skipped"]:
         told = "".join(f"\n- {r['area']}: {pages.cell(r['what'])} ({r['why']})" for r in left)
         parts.append(f"## Left out\n{told}")
@@ -158,6 +164,15 @@ def _table(compared: list[records.Record]) -> str:
     order = [*pages.SITUATIONS, *sorted(areas - set(pages.SITUATIONS))]
     rows = [_compared(r) for area in order for r in compared if r["area"] == area]
     return f'<div class="compared sortable" markdown>\n\n{_lines(COMPARED, rows)}\n\n</div>'
+
+
+def _needed() -> str:
+    rows = [
+        f"| `{name}` | {', '.join(f'`bench_{script}.py`' for script in scripts)} | "
+        f"{pages.cell(needed_tables.CATALOGUE[name].source)} |"
+        for name, scripts in needed_tables.NEEDED.items()
+    ]
+    return _lines(("data set", "needed by", "source"), rows)
 
 
 def _lines(head: tuple[str, ...], rows: list[str]) -> str:

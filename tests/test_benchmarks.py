@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import ledger
+import needed_tables
 import peers
 import records
 import speed
@@ -327,3 +328,25 @@ def test_every_peer_is_one_requirement_and_torch_is_pinned():
     assert len(found) == len(set(found))
     assert all(re.fullmatch(r"[\w.-]+(==[\d.]+)?", requirement) for requirement in found)
     assert peers.TORCH in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def test_what_the_benchmarks_need_is_listed_and_what_is_missing_is_said(
+    kept, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("COUNTERPLAY_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    scripts = {script.stem.removeprefix("bench_") for script in SCRIPTS}
+    assert all(set(users) <= scripts for users in needed_tables.NEEDED.values())
+    told = needed_tables.missing()
+    assert len(told) == len(needed_tables.NEEDED)
+    assert any(line.startswith("heloc is not here; needed by consortium, moves") for line in told)
+    page = speed.speed_page(kept)
+    assert all(f"| `{name}` |" in page for name in needed_tables.NEEDED)
+
+
+def test_every_data_set_that_a_benchmark_names_is_listed():
+    for script in SCRIPTS:
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Constant) and node.value in needed_tables.CATALOGUE
+            if named and script.stem != "bench_growth":
+                assert node.value in needed_tables.NEEDED, f"{script.name}:{node.lineno}"

@@ -5,10 +5,11 @@ function numberIn(cell) {
   return /^-?[\d.]/.test(text) ? parseFloat(text) : NaN;
 }
 
-function compareCells(a, b) {
+// Cells without a number stay at the end of a column of numbers, whichever way it is sorted.
+function compareCells(a, b, way) {
   const [x, y] = [numberIn(a), numberIn(b)];
-  if (isNaN(x) && isNaN(y)) return a.textContent.localeCompare(b.textContent);
-  return isNaN(x) ? 1 : isNaN(y) ? -1 : x - y;
+  if (isNaN(x) && isNaN(y)) return way * a.textContent.localeCompare(b.textContent);
+  return isNaN(x) ? 1 : isNaN(y) ? -1 : way * (x - y);
 }
 
 function sortBy(table, column) {
@@ -17,7 +18,7 @@ function sortBy(table, column) {
   for (const cell of table.tHead.rows[0].cells) cell.ariaSort = null;
   heading.ariaSort = way === 1 ? "ascending" : "descending";
   const rows = [...table.tBodies[0].rows];
-  rows.sort((a, b) => way * compareCells(a.cells[column], b.cells[column]));
+  rows.sort((a, b) => compareCells(a.cells[column], b.cells[column], way));
   table.tBodies[0].append(...rows);
 }
 
