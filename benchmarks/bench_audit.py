@@ -143,7 +143,7 @@ def in_time() -> None:
     """Record the wall time of an audit of 30,000 rows that is given a minute."""
     rows = np.arange(len(table("taiwan")[1]))
     context = context_of("taiwan", "HGB", rows)
-    spent = timed(lambda: run_plan(context, time_budget=60.0))
+    spent = timed(lambda: run_plan(context, time_budget=60.0), 1)
     cut = [f"{log.section}.{log.stage}" for log in spent.result.stages if log.done < log.wanted]
     growth("audit", "boosted trees on Taiwan, a minute is given", {len(rows): spent}, size="rows",
            bar=80.0, note=f"wall time; cut short: {', '.join(cut) or 'nothing'}")  # fmt: skip
@@ -168,8 +168,8 @@ def peer(name: str, context: Context, ours: Times) -> None:
         return
     told = json.loads(done.stdout.strip().splitlines()[-1])
     note = f"it finds {told['issues']} issues; compilation is not counted"
-    compare("audit", what, ours, told["seconds"], against=f"giskard {told['version']}, its scan",
-            bar=1 / 2, note=note)  # fmt: skip
+    compare("audit", what, ours, Times(tuple(told["seconds"])), package="giskard", bar=1 / 2,
+            against=f"giskard {told['version']}, its scan", note=note)  # fmt: skip
 
 
 def pages(context: Context) -> None:

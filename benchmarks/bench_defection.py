@@ -46,8 +46,8 @@ def engine_round(model: LayeredObjective, rounds: int = 200, seeds: int = 1) -> 
     return spent.each(rounds * seeds)
 
 
-def flower_round(rounds: int) -> float:
-    """Median seconds per round of Flower's simulation after its first two rounds."""
+def flower_round(rounds: int) -> Times:
+    """Seconds of each round of Flower's simulation after its first two rounds."""
     from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
@@ -92,7 +92,7 @@ def flower_round(rounds: int) -> float:
         "init_args": {"num_cpus": 2},
     }
     run_simulation(server, client, num_supernodes=AGENTS, backend_config=resources)
-    return float(np.median(np.diff(times)[2:]))
+    return Times(tuple(np.diff(times)[2:].tolist()), "median")
 
 
 def against_flower(rounds: int) -> None:
@@ -135,12 +135,13 @@ def overhead(rounds: int = 10, repeats: int = 5) -> None:
             spent = timed(
                 lambda rule=rule: federation.train(
                     rule, run_keys(0, 1), step_size=0.1, rounds=rounds
-                )
+                ),
+                1,
             )
             times[name].append(spent.value / max(1, int(spent.result.rounds[0])))
     plain, safe = (Times(tuple(times[name]), "median") for name in ("fedavg", "safe_step"))
     compare("defection", f"a SafeStep round, {model.size} parameters, {AGENTS} agents, {n} rows",
-            safe, plain, against="a FedAvg round of the same engine",
+            safe, plain, against="a FedAvg round of the same engine", package="counterplay",
             note=f"overhead {safe.value / plain.value - 1:.1%}")  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from ledger import compare, growth, in_turns, skipped, timed
+from ledger import compare, growth, in_turns, median_gain, skipped, timed
 
 from counterplay.elicitation import (
     LinearPreferenceUser,
@@ -201,28 +201,40 @@ def compare_questions(users: int = 400, peer_users: int = 15, botorch_users: int
         skipped("elicitation", "questions to 1 % regret", "botorch is not installed")
     ours(np.random.default_rng(0).random((50, 4)), np.ones(4) / 4, 0)  # compile
     for kind in ("all items undominated", "scattered items"):
-        own, own_seconds, told = asked(ours, kind, users)
+        told = asked(ours, kind, users)
+        own, own_seconds = counts(told), seconds(told)
         certified = float(np.median([record[2] for record in told]))
         what = f"{kind}, 1,000 items, 4 objectives"
         for name, (method, n) in peers.items():
-            median, seconds, everyone = asked(method, kind, n)
+            everyone = asked(method, kind, n)
+            theirs, their_seconds = counts(everyone), seconds(everyone)
             package = "botorch" if method is botorch_eubo else "numpy"
-            compare("elicitation", f"median questions to 1 % regret, {what}", own, median,
-                    against=name, package=package, unit="questions",
+            compare("elicitation", f"median questions to 1 % regret, {what}", np.median(own),
+                    np.median(theirs), gain=median_gain(own, theirs), against=name,
+                    package=package, unit="questions",
                     note=f"{len(told)} and {len(everyone)} users, ours certified after "
                     f"{certified:g}; at most 5 for {at_most_five(told)} and "
                     f"{at_most_five(everyone)}; by prior {by_prior(told)} and "
                     f"{by_prior(everyone)}")  # fmt: skip
-            if seconds:
-                compare("elicitation", f"time per question, {what}", own_seconds, seconds,
+            if their_seconds and np.median(their_seconds):
+                compare("elicitation", f"time per question, {what}", np.median(own_seconds),
+                        np.median(their_seconds), gain=median_gain(own_seconds, their_seconds),
                         against=name, package=package)  # fmt: skip
 
 
-def asked(method: Callable[..., Any], kind: str, n: int) -> tuple[float, float, list[Any]]:
-    """Median questions, median seconds per question, and the records of ``n`` users per prior."""
-    everyone = [method(*person(kind, prior, seed), seed) for prior in PRIORS for seed in range(n)]
-    seconds = float(np.median([r[1] for r in everyone if r[0] > 0] or [0.0]))
-    return float(np.median([r[0] for r in everyone])), seconds, everyone
+def asked(method: Callable[..., Any], kind: str, n: int) -> list[Any]:
+    """The records of ``n`` users per prior."""
+    return [method(*person(kind, prior, seed), seed) for prior in PRIORS for seed in range(n)]
+
+
+def counts(everyone: list[Any]) -> list[int]:
+    """Questions of every user."""
+    return [record[0] for record in everyone]
+
+
+def seconds(everyone: list[Any]) -> list[float]:
+    """Seconds per question of every user who was asked one."""
+    return [record[1] for record in everyone if record[0] > 0]
 
 
 def by_prior(everyone: list[Any]) -> str:
@@ -284,7 +296,8 @@ def compare_planning() -> None:
         )
         curve[n] = alone[0]
         what = f"100 plans together, {n} states, horizon {horizon}"
-        compare("elicitation", what, *alone, against="one plan after the other")
+        compare("elicitation", what, *alone, against="one plan after the other",
+                package="counterplay")  # fmt: skip
         compare("elicitation", what, *plain, against="sparse products by hand", package="scipy")
     growth("elicitation", "100 plans together", curve, size="states",
            note="horizon 20 up to 50 states, then 50")  # fmt: skip
@@ -304,9 +317,10 @@ def compare_trajectories() -> None:
             lambda m=mdp, p=policy: flow_decomposition(policy_flow(m, p)).compressed(), 7, cpu=True
         )
         what = f"a policy as 6 trajectories, {successors} successors"
-        compare("elicitation", what, expand, planning, against="planning 12 directions")
+        compare("elicitation", what, expand, planning, against="planning 12 directions",
+                package="counterplay")  # fmt: skip
         compare("elicitation", what, expand, flow, against="flow decomposition",
-                note=f"{len(paths)} paths")  # fmt: skip
+                package="counterplay", note=f"{len(paths)} paths")  # fmt: skip
 
 
 def main() -> None:

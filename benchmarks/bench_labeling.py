@@ -30,7 +30,7 @@ def cost_matrices() -> None:
     ours = timed(lambda: GBS().cost_matrix(problem), 3)
     plain = timed(lambda: GBS(builder="level").cost_matrix(problem))
     compare("labeling", f"joint cost matrix, 200 items, {problem.N} rules", ours, plain,
-            against="a plain NumPy builder by levels", package="numpy", bar=2)  # fmt: skip
+            against="a plain NumPy builder by levels", package="counterplay", bar=2)  # fmt: skip
 
 
 def _ours(model, X, y, known, rng):
@@ -115,14 +115,15 @@ def seconds_per_batch() -> None:
                 for _ in range(10 // batch):
                     answer(campaign, y, batch)
 
-            found.append(timed(ten, cpu=True).value)
+            found.append(timed(ten, 1, cpu=True).value)
         if batch == 10:  # the peer gets the same learning answers
             known = np.isin(np.arange(1770), list(campaign._state.joint.shadows[0].run.learned))
     ours, single = (Times(tuple(times[batch][-5:]), "median") for batch in (10, 1))
     plain = LogisticRegression(max_iter=300)
     fit = timed(lambda: plain.fit(X[known], y[known]).predict_proba(X), 7, how="median", cpu=True)
     what = "ten questions at once of a campaign, digits 1770, fit included"
-    compare("labeling", what, ours, single, against="one question at a time", bar=3)
+    compare("labeling", what, ours, single, against="one question at a time",
+            package="counterplay", bar=3)  # fmt: skip
     compare("labeling", what, ours, fit, against="one fit and prediction", package="scikit-learn")
     try:
         with warnings.catch_warnings():
@@ -175,7 +176,7 @@ def campaign_rounds(campaign: Campaign, y, rounds: int) -> list[float]:
                 campaign.tell(question, int(y[question.item]))
             campaign.ask(50)
 
-        times.append(timed(batch, cpu=True).value)  # of one core, whatever else runs
+        times.append(timed(batch, 1, cpu=True).value)  # of one core, whatever else runs
     return times
 
 

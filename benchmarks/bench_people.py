@@ -18,7 +18,7 @@ from typing import Any
 
 import bench_elicitation as neighbours
 import numpy as np
-from ledger import Times, compare, growth, skipped, timed
+from ledger import Times, compare, growth, median_gain, skipped, timed
 
 from counterplay.elicitation import (
     PolytopeElicitor,
@@ -56,23 +56,25 @@ def questions(people: int) -> None:
     }
     _ours("reliable", *_person(10**6), 0.0, 0)  # compile
     for flip in FLIPS:
-        found: dict[str, tuple[float, float, float]] = {}
+        found: dict[str, list[tuple[int, bool, float]]] = {}
         for name, (method, package) in methods.items():
             what = f"{people} people, {ITEMS} items, {K} attributes, {flip:.0%} slips"
             if missing(package, what):
                 continue
-            spent = timed(lambda method=method, flip=flip: asked(method, flip, people), cpu=True)
-            counts, false = spent.result
-            found[name] = float(np.median(counts)), false, spent.value / max(1, sum(counts))
+            found[name] = asked(method, flip, people)
         own = {name: found.pop(name) for name in ("credible stop", "reliable stop")}
-        for name, (median, false, seconds) in found.items():
-            for stop, (own_median, own_false, own_seconds) in own.items():
-                said = {"against": name, "package": methods[name][1]}
+        for name, everyone in found.items():
+            counts, false, seconds = zip(*everyone)
+            for stop, ours in own.items():
+                own_counts, own_false, own_seconds = zip(*ours)
+                said: dict[str, Any] = {"against": name, "package": methods[name][1]}
                 exact = name == "PolytopeElicitor" and stop == "reliable stop" and not flip
-                compare("elicitation", f"median questions, {stop}, {what}", own_median, median,
-                        unit="questions", bar=1 / 3 if exact else None, **said)  # fmt: skip
-                compare("elicitation", f"recommendations beyond 5 %, {stop}, {what}", own_false,
-                        false, unit="people", **said)  # fmt: skip
+                compare("elicitation", f"median questions, {stop}, {what}",
+                        float(np.median(own_counts)), float(np.median(counts)),
+                        gain=median_gain(own_counts, counts), unit="questions",
+                        bar=1 / 3 if exact else None, **said)  # fmt: skip
+                compare("elicitation", f"recommendations beyond 5 %, {stop}, {what}",
+                        sum(own_false), sum(false), unit=f"of {people} people", **said)  # fmt: skip
                 compare("elicitation", f"a question, {stop}, {what}", own_seconds, seconds, **said)
     growth("elicitation", "a question of the reliable stop, 4 attributes",
            {n: _each(n) for n in (300, 1000)}, size="items", bar=0.3)  # fmt: skip
@@ -81,7 +83,7 @@ def questions(people: int) -> None:
 def _each(items: int) -> float:
     """CPU seconds of a question, forecasts, search and choice together."""
     spent = timed(lambda: [_ours("reliable", *_person(i, items), 0.1, i)[0] for i in range(3)],
-                  cpu=True)  # fmt: skip
+                  1, cpu=True)  # fmt: skip
     return spent.value / sum(spent.result)
 
 
@@ -93,16 +95,17 @@ def _person(seed: int, items: int = ITEMS) -> tuple[Any, Any]:
 
 def asked(
     method: Callable[..., tuple[int, int]], flip: float, people: int
-) -> tuple[list[int], int]:
-    """Questions of every person, and how many recommendations are beyond the target."""
-    counts, false = [], 0
+) -> list[tuple[int, bool, float]]:
+    """Of every person: questions, whether what is advised is beyond the target, seconds each."""
+    everyone = []
     for seed in range(people):
         values, w = _person(seed)
-        n, item = method(values, w, flip, seed)
-        counts.append(n)
+        spent = timed(lambda v=values, w=w, s=seed: method(v, w, flip, s), 1, cpu=True)
+        n, item = spent.result
         worth = values @ w
-        false += int(worth[item] < (1 - TARGET) * worth.max())
-    return counts, false
+        false = bool(worth[item] < (1 - TARGET) * worth.max())
+        everyone.append((n, false, spent.value / max(1, n)))
+    return everyone
 
 
 def missing(package: str | None, what: str) -> bool:
@@ -217,14 +220,14 @@ def panels() -> None:
     values, there, picked, _ = found.pop("truth")
     at = np.arange(len(picked))
 
-    def log_loss(chances: Any) -> float:
-        return float(-np.log(chances[at, picked]).mean())
+    def log_loss(chances: Any) -> Any:
+        return -np.log(chances[at, picked])  # of every choice
 
     growth("elicitation", what, {train.n_people: fit}, size="people", bar=20.0)
     ours, loss = log_loss(found["hierarchical"]), f"{what}: log loss after 4 own choices"
     for method in ("pooled", "ridge"):
         compare("elicitation", loss, ours, log_loss(found[method]), against=f"{method} logit",
-                unit="log loss")  # fmt: skip
+                package="counterplay", unit="log loss")  # fmt: skip
     if missing("xlogit", what):
         return
     from xlogit import MixedLogit
@@ -275,9 +278,9 @@ def streams(seeds: int = 5) -> None:
             skipped("tradeoff", what, "river is not installed")
             continue
 
-        def harm(policy: str, stream: str = stream) -> float:
+        def harm(policy: str, stream: str = stream) -> list[float]:
             cell = {"stream": stream, "policy": policy, "replicate": 0}
-            return float(np.mean([_cell(cell, seed)["largest"] for seed in range(seeds)]))
+            return [_cell(cell, seed)["largest"] for seed in range(seeds)]
 
         try:
             found = {policy: harm(policy) for policy in (GUARD, *RIVER)}
@@ -286,7 +289,7 @@ def streams(seeds: int = 5) -> None:
                 "tradeoff", what, f"{error!s:.100}".partition(" is neither ")[0] + " is not here"
             )
             continue
-        best = min(RIVER, key=lambda policy: found[policy])
+        best = min(RIVER, key=lambda policy: np.mean(found[policy]))
         compare("tradeoff", what, found[GUARD], found[best], against=f"{best}, best of four",
                 package="river", unit="harm", bar=2.0 if stream == "Taiwan" else None)  # fmt: skip
 
@@ -294,11 +297,11 @@ def streams(seeds: int = 5) -> None:
 def guard_round(models: int, rounds: int = 5000) -> Times:
     """A decision and an outcome of the live guard."""
     budget = HarmBudget(0.1, 5.0)
-    live: Any = ChampionChallenger(
-        n_models=models, horizon=rounds, budget=budget, feedback="live", random_state=0
-    )
 
     def run() -> None:
+        live: Any = ChampionChallenger(
+            n_models=models, horizon=rounds, budget=budget, feedback="live", random_state=0
+        )
         for _ in range(rounds):
             live.observe(live.act().id, primary=0.2, secondary=0.05)
 

@@ -72,7 +72,7 @@ def minimax() -> None:
             cpu=True,
         )
         compare("principal", f"minimax step by cutting planes, {n} states, gap 0.05", ours, hedge,
-                against="the textbook Hedge loop", package="numpy")  # fmt: skip
+                against="the textbook Hedge loop", package="counterplay")  # fmt: skip
 
 
 def loop_built(u: np.ndarray, v: np.ndarray, prior: np.ndarray) -> float:

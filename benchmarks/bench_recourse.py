@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from ledger import Times, compare, skipped, timed
+from ledger import Times, compare, median_gain, skipped, timed
 from sklearn.model_selection import train_test_split
 
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
@@ -82,7 +82,7 @@ def make_task(name: str, count: int, fill: bool) -> Task:
 
 def answered(task: Task, answer: Callable[[int], tuple[Any, bool]]) -> Answers:
     """Ask for one person after the other; the cheapest of the rows in an answer counts."""
-    runs = [timed(lambda i=i: answer(i), cpu=True) for i in range(len(task.who))]
+    runs = [timed(lambda i=i: answer(i), 1, cpu=True) for i in range(len(task.who))]
     price = [
         min((_paid(task, i, goal) for goal in run.result[0]), default=np.inf)
         for i, run in enumerate(runs)
@@ -180,9 +180,11 @@ def against_exact(task: Task, own: Answers, limit: float, bar: float) -> None:
     both = own.proved & peer.proved
     equal = np.abs(own.price - peer.price) <= SAME * (1 + own.price)
     said: dict[str, Any] = {"against": f"exact, {limit:g} s", "package": "treecf"}
-    # people differ, so the range over people is no range of turns: medians alone
+    # people differ, so the range over people is no range of turns: an interval of the medians
     compare("strategic", f"cheapest move of one person, median, {told(task)}", own.seconds.value,
-            peer.seconds.value, bar=bar, note=f"slowest {max(own.seconds.turns):.2f} s and "
+            peer.seconds.value, bar=bar,
+            gain=median_gain(own.seconds.turns, peer.seconds.turns),
+            note=f"slowest {max(own.seconds.turns):.2f} s and "
             f"{max(peer.seconds.turns):.2f} s", **said)  # fmt: skip
     mean = float(np.mean(peer.seconds.turns))
     compare("strategic", f"cheapest moves of a table in one call, mean per person, {told(task)}",
@@ -204,9 +206,11 @@ def against_search(package: str, way: str, task: Task, own: Answers, peer: Answe
     far = own.price[found] > 0.01
     compare("strategic", f"median price paid, {what}", 1.0, float(np.median(ratio)),
             against=way, package=package, unit="times the optimum",
+            gain=median_gain([1.0], ratio),
             note=f"answers {int(found.sum())} of {len(task.who)}; {np.median(ratio[far]):.2f} over "
             f"the {int(far.sum())} with optimum > .01")  # fmt: skip
     compare("strategic", f"one answer, median, {what}", own.seconds.value, peer.seconds.value,
+            gain=median_gain(own.seconds.turns, peer.seconds.turns),
             against=way, package=package)  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from bench_defection import AGENTS, digits
-from ledger import Times, compare, skipped, timed
+from ledger import Times, compare, median_gain, skipped, timed
 
 from counterplay.core.draws import run_keys
 from counterplay.federated import (
@@ -51,7 +51,7 @@ def a_round() -> None:
         engine = median_time(lambda rule=rule: federation.train(rule, run_keys(0, 1), **options))
         compare("defection", f"a round of {AGENTS} parties asked one by one, {name}",
                 ours.each(ROUNDS), engine.each(ROUNDS), against="our batched engine",
-                bar=1 / 2)  # fmt: skip
+                package="counterplay",                 bar=1 / 2)  # fmt: skip
 
 
 def against_flower(rounds: int = 20) -> None:
@@ -118,10 +118,12 @@ def verdicts(replicates: int) -> None:
     for fraction, bar in ((0.25, 0.4), (0.5, 0.65)):
         compare("defection", f"answers until truly converged, a share of {fraction} asked",
                 float(np.median(used[fraction])), float(np.median(used[1.0])), unit="answers",
-                against="asking everybody", bar=1 / bar)  # fmt: skip
+                against="asking everybody", package="counterplay", bar=1 / bar,
+                gain=median_gain(used[fraction], used[1.0]))  # fmt: skip
     share = {name: false[name] / max(claims[name], 1) for name in claims}
     compare("defection", "claims of convergence that are false, with cuts", share["cuts"],
-            share["sample alone"], against="a verdict from the sample alone", unit="of the claims",
+            share["sample alone"], against="a verdict from the sample alone",
+            package="counterplay", unit="of the claims",
             note=f"{claims['cuts']} and {claims['sample alone']} claims")  # fmt: skip
 
 

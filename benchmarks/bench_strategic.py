@@ -20,7 +20,6 @@ from counterplay.strategic import (
     Moves,
     StrategicHalving,
     cheapest_moves,
-    gaming_report,
     play,
     rethreshold,
 )
@@ -149,9 +148,10 @@ def credit(r: float = 1.0) -> None:
     base = timed(lambda: LogisticRegression().fit(X, y), 3)
     naive = base.result
 
-    def gamed(model: Any) -> float:
-        report = gaming_report(model, X_test, y_test, ball, budget=r)
-        return float(report.to_frame()["accuracy"].iloc[0])
+    def gamed(model: Any) -> Any:
+        """Whether every person is judged rightly where all who can afford it move."""
+        price = cheapest_moves(model, X_test, ball, positive=1).upper
+        return (price <= r) == y_test
 
     def after(times: Times) -> Times:
         return Times(tuple(base.value + turn for turn in times.turns), result=times.result)

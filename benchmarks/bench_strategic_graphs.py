@@ -82,17 +82,18 @@ def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 1
     y = (X @ w + 0.4 * rng.normal(size=n + m) > 0).astype(int)
     X_train, y_train = X[:n], y[:n]
 
-    def accuracies(weights, offset) -> list[float]:
+    def right(weights, offset) -> list[np.ndarray]:
+        """Whether every person is judged rightly, if nobody moves and if all do."""
         honest = X[n:] @ weights + offset
         gamed = honest + radius * np.linalg.norm(weights)
-        return [float(((scores >= 0) == y[n:]).mean()) for scores in (honest, gamed)]
+        return [(scores >= 0) == y[n:] for scores in (honest, gamed)]
 
     StrategicLinearClassifier(radius=radius).fit(X_train[:99], y_train[:99])
     plain = timed(lambda: LogisticRegression().fit(X_train, y_train), 5)
     ours = timed(lambda: StrategicLinearClassifier(radius=radius).fit(X_train, y_train), 5)
     hinge = timed(lambda: strategic_hinge(X_train, y_train, radius), 3)
     what = f"StrategicLinearClassifier, L2 budget {radius:g}, {n} train, {m} test, {p} features"
-    own = accuracies(ours.result.coef_[0], ours.result.intercept_[0])
+    own = right(ours.result.coef_[0], ours.result.intercept_[0])
     naive = (plain.result.coef_[0], plain.result.intercept_[0])
     rows = [
         ("LogisticRegression", "scikit-learn", plain, naive),
@@ -105,12 +106,12 @@ def budget_workload(n: int = 6000, m: int = 2000, p: int = 10, radius: float = 1
     except ImportError as error:
         skipped("strategic", what, f"strategic-ml: {error}")
     for name, package, theirs, rule in rows:
-        honest, gamed = accuracies(*rule)
+        honest, gamed = right(*rule)
         compare("strategic", f"{what}: time", ours, theirs, against=name, package=package,
                 bar=100 if package == "strategic-ml" else None)  # fmt: skip
         compare("strategic", f"{what}: accuracy among gamers", own[1], gamed, against=name,
                 package=package, unit="accuracy", more=True,
-                note=f"nobody moves: {own[0]:.4f} and {honest:.4f}")  # fmt: skip
+                note=f"nobody moves: {own[0].mean():.4f} and {honest.mean():.4f}")  # fmt: skip
 
 
 def strategic_hinge(X, y, radius: float):
@@ -164,7 +165,7 @@ def hidden_round(n: int = 2000, rounds: int = 300) -> None:
                 one = GraphApplicants(graph, [x], [int(truth[x])], setting=REPORT_ONLY_GRAPH)
                 play(learner, one)
 
-            times.append(timed(one_round).value)
+            times.append(timed(one_round, 1).value)
         growth("strategic", f"mean round with hidden features, 2000 Halving experts, {name}",
                {n: times}, size="nodes", bar=0.050,
                note=f"slowest round {1e3 * max(times):.1f} ms")  # fmt: skip

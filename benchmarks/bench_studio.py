@@ -236,7 +236,7 @@ def told(base: str, curve: Curve, flood: Any, start: float) -> None:
             against="the bar of 500 ms (quiet cores)", bar=1.0)  # fmt: skip
     compare("studio", f"{base}: answers a second of 40 people who never pause",
             len(flood["post"]) / flood["length"], BAR_PEOPLE / THINK, more=True, unit="answers/s",
-            against=f"what {BAR_PEOPLE} hurried participants send", bar=1.0,
+            against=f"the bar of {BAR_PEOPLE} hurried participants", bar=1.0,
             note=f"p95 {1e3 * np.quantile(flood['post'], 0.95):.0f} ms, one core used to "
             f"{100 * flood['utilisation']:.0f} %, "
             f"{1e3 * flood['cycle']:.1f} ms CPU a cycle")  # fmt: skip

@@ -144,6 +144,7 @@ def replicates(n: int, epochs: int) -> None:
         ours,
         loop,
         against="one run after the other",
+        package="counterplay",
         note="theirs extrapolated from one run",
     )
 

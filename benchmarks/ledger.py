@@ -3,19 +3,18 @@
 ``timed`` and ``in_turns`` measure; ``compare`` prints one line per comparison, ``growth`` one line
 per curve of our own cost against size, ``skipped`` one line per comparison that is left out. When
 the environment variable COUNTERPLAY_BENCH names a file, each line is appended to it as JSON,
-together with the versions it was measured with; ``read`` reads such a file and refuses a damaged
-one. COUNTERPLAY_TURNS=1 limits the turns, for a quick look.
+together with the versions it was measured with; ``records.py`` reads such a file.
+COUNTERPLAY_TURNS=1 limits the turns, for a quick look.
 
 A ratio says how many times better we are: their cost over ours, or our gain over theirs where more
-is better. Below 1 somebody else wins; ``even`` means that the turns disagree, or that a
-single turn differs by less than a tenth. The range goes from the smallest to the largest ratio over
-the turns.
+is better. Below 1 somebody else wins. Times have the range from the smallest to the largest ratio
+over the turns, quality a 95 % interval of the difference, over people, rows or splits; what was
+measured once has no range, and nobody wins (``records.RULE``).
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import time
@@ -26,10 +25,11 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-Record = dict[str, Any]
-OURS = "counterplay"
+import numpy as np
+from records import OURS, Record, amount, holds, named, ranged, short, winner
+
+LEAST = 3  # turns of both sides, or pairs, that make a range
 BASIS = ("numpy", "scipy", "scikit-learn", "pandas", "numba")
-WINNERS = ("ours", "theirs", "even")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,11 @@ class Times:
 
 
 Measured = Times | float | Sequence[float]  # plain numbers stand for themselves, or their mean
+Range = tuple[float, float]
 
 
 def timed(
-    call: Callable[[], Any], turns: int = 1, *, how: str = "best", cpu: bool = False
+    call: Callable[[], Any], turns: int = 3, *, how: str = "best", cpu: bool = False
 ) -> Times:
     """Return the time of some calls; with ``cpu`` of this process alone, on a busy machine."""
     found, result = [], None
@@ -105,6 +106,7 @@ def compare(
     unit: str = "s",
     more: bool = False,
     bar: float | None = None,
+    gain: Range | None = None,
     note: str = "",
 ) -> Record:
     """Record one comparison and print its line.
@@ -114,32 +116,39 @@ def compare(
     area, what : str
         Where it belongs, and one sentence about what is compared.
     ours, theirs : Times, number or numbers
-        What was measured; several numbers stand for their mean and have no range.
+        What was measured. Several numbers stand for their mean; three or more on both sides belong
+        together pair by pair (the same people, rows or splits) and give the interval of the gain.
     against, package : str
-        Who or what we are compared with, and the distribution whose version matters.
+        Who or what we are compared with, and the distribution whose version matters: ``OURS`` for
+        another way of this library.
     unit : str
         Of both numbers: ``s``, ``questions``, ``accuracy``.
     more : bool
         Whether a larger number is better.
     bar : float, optional
         The smallest ratio that was promised.
+    gain : (float, float), optional
+        The 95 % interval of how much better we are, in the unit, where it is no mean of pairs.
     note : str
         What else the reader has to know, such as that both found the same.
     """
     mine, other = _value(ours), _value(theirs)
     ratio, low, high = _ratios(ours, theirs, more)
+    gain = _paired(ours, theirs, more) if gain is None else gain
     record: Record = {
         "kind": "comparison", "area": area, "what": what,
         "ours": _side(OURS, OURS, mine), "theirs": _side(against, package, other), "unit": unit,
         "more": more, "ratio": ratio, "low": low, "high": high, "bar": bar, "note": note,
+        "gain": None if gain is None else [float(end) for end in gain],
     }  # fmt: skip
-    record["wins"] = _winner(record)
+    record["wins"] = winner(record)
     span = "no ratio" if ratio is None else f"{short(ratio)}x"
-    span += f" ({short(low)} to {short(high)})" if low is not None and low != high else ""
+    span += f" ({ranged(record)})"
     promise = "" if bar is None else f", bar {short(bar)} {'met' if holds(record) else 'MISSED'}"
-    better = {"ours": "ours wins", "theirs": "theirs wins", "even": "even"}[record["wins"]]
+    better = {"ours": "ours wins", "theirs": "theirs wins", "even": "even",
+              "undecided": "not decided"}[record["wins"]]  # fmt: skip
     _say(
-        record, f"{area:12} {span:26} {better}{promise} | {what}: {amount(mine, unit)} against "
+        record, f"{area:12} {span:30} {better}{promise} | {what}: {amount(mine, unit)} against "
         f"{amount(other, unit)}, {named(record['theirs'])}{'; ' + note if note else ''}",
     )  # fmt: skip
     return record
@@ -186,34 +195,42 @@ def setup(peers: Mapping[str, str], load: float | None) -> Record:
     return record
 
 
-def holds(record: Record) -> bool:
-    """Whether a record keeps its bar: a ratio at least, a cost at most."""
-    if record["bar"] is None:
-        return True
-    if record["kind"] == "growth":
-        return bool(record["points"][-1][1] <= record["bar"])
-    if record["ratio"] is None:
-        return bool(record["wins"] == "ours")
-    return bool(record["ratio"] >= record["bar"])
-
-
-def named(side: Record) -> str:
-    """Return the name of a side with the package and version it was measured with."""
-    if side["package"] is None or side["version"] is None:
-        return str(side["name"])
-    return f"{side['name']} ({side['package']} {side['version']})"
+def median_gain(
+    ours: Sequence[float], theirs: Sequence[float], *, more: bool = False, draws: int = 2000
+) -> Range:
+    """Return the 95 % bootstrap interval of how much better our median is, for any two groups."""
+    rng = np.random.default_rng(0)
+    first, second = (
+        np.median(rng.choice(np.asarray(side, dtype=float), (draws, len(side))), axis=1)
+        for side in (ours, theirs)
+    )
+    low, high = np.quantile(first - second if more else second - first, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def _value(measured: Measured) -> float:
     if isinstance(measured, Times):
         return float(measured.value)
-    return float(fmean(measured) if isinstance(measured, Sequence) else measured)
+    return float(np.mean(measured))
+
+
+def _paired(ours: Measured, theirs: Measured, more: bool) -> Range | None:
+    """Return the 95 % interval of the mean gain over pairs, or None where there are no pairs."""
+    if isinstance(ours, Times) or isinstance(theirs, Times):
+        return None
+    first, second = np.atleast_1d(ours).astype(float), np.atleast_1d(theirs).astype(float)
+    if first.shape != second.shape or first.size < LEAST:
+        return None
+    from counterplay.core.stats import mean_interval
+
+    found = mean_interval(first - second if more else second - first)
+    return found.low, found.high
 
 
 def _ratios(
     ours: Measured, theirs: Measured, more: bool
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the ratio with the smallest and the largest over the turns."""
+    """Return the ratio with the smallest and the largest over the turns, if there are enough."""
     above, below = (ours, theirs) if more else (theirs, ours)
     tops = above.turns if isinstance(above, Times) else (_value(above),)
     feet = below.turns if isinstance(below, Times) else (_value(below),)
@@ -221,19 +238,11 @@ def _ratios(
         return None, None, None
     if isinstance(ours, Times) and ours.how == "paired" and len(tops) == len(feet):
         found = [top / foot for top, foot in zip(tops, feet)]
-        return median(found), min(found), max(found)
-    return _value(above) / _value(below), min(tops) / max(feet), max(tops) / min(feet)
-
-
-def _winner(record: Record) -> str:
-    """Return who is better in every turn; the time of a single turn must differ by a tenth."""
-    low, high = record["low"], record["high"]
-    if low is None:
-        gain = record["ours"]["value"] - record["theirs"]["value"]
-        gain = gain if record["more"] else -gain
-        return "ours" if gain > 0 else "theirs" if gain < 0 else "even"
-    doubt = 1.1 if low == high and record["unit"] == "s" else 1.0
-    return "ours" if low > doubt else "theirs" if high < 1 / doubt else "even"
+        ratio, low, high = median(found), min(found), max(found)
+    else:
+        ratio = _value(above) / _value(below)
+        low, high = min(tops) / max(feet), max(tops) / min(feet)
+    return (ratio, low, high) if min(len(tops), len(feet)) >= LEAST else (ratio, ratio, ratio)
 
 
 def _side(name: str, package: str | None, value: float) -> Record:
@@ -259,84 +268,3 @@ def _say(record: Record, line: str) -> None:
         }  # fmt: skip
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record | {"machine": machine}, allow_nan=False) + "\n")
-
-
-def short(number: float | None) -> str:
-    if number is None:
-        return "-"
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
-
-
-def amount(number: float, unit: str) -> str:
-    if unit != "s":
-        return f"{short(number)} {unit}"
-    scale, name = next((s, n) for s, n in ((1, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns"))
-                       if number * s >= 1 or s == 1e9)  # fmt: skip
-    return f"{short(number * scale)} {name}"
-
-
-COMMON: dict[str, type | tuple[type, ...]] = {"area": str, "what": str, "machine": dict}
-NUMBER = (int, float)
-MAYBE = (int, float, type(None))
-FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "comparison": COMMON | {"ours": dict, "theirs": dict, "unit": str, "more": bool, "note": str,
-                            "ratio": MAYBE, "low": MAYBE, "high": MAYBE, "bar": MAYBE,
-                            "wins": str},
-    "growth": COMMON | {"ours": dict, "size": str, "unit": str, "points": list, "bar": MAYBE,
-                        "note": str},
-    "skipped": COMMON | {"why": str},
-    "setup": COMMON | {"peers": dict, "load": MAYBE},
-}  # fmt: skip
-
-
-def read(path: Path) -> list[Record]:
-    """Return the records of a file; of two about the same comparison, the later one.
-
-    A comparison that was left out once and made later is no longer called left out.
-
-    Raises
-    ------
-    ValueError
-        If a line is not a whole record: the message says which line and what is wrong.
-    """
-    found: dict[tuple[str, ...], Record] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            record = json.loads(line, parse_constant=_refuse)
-            _check(record)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path.name}, line {number}: {error}") from error
-        who = record["theirs"]["name"] if record["kind"] == "comparison" else record["kind"]
-        found.pop((record["area"], record["what"], "skipped", ""), None)
-        found[record["area"], record["what"], who, record.get("unit", "")] = record
-    return list(found.values())
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a measured number")
-
-
-def _check(record: Any) -> None:
-    """Refuse a record whose fields are missing, of another kind, or contradict each other."""
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if kind not in FIELDS:
-        raise ValueError(f"the kind of a record is one of {', '.join(FIELDS)}")
-    for name, kinds in FIELDS[kind].items():
-        if name not in record:
-            raise ValueError(f"{name} is missing")
-        if not isinstance(record[name], kinds):
-            raise ValueError(f"{name} is {record[name]!r}")
-    if kind == "growth":
-        for n, cost in record["points"]:
-            if not (math.isfinite(n) and math.isfinite(cost)):
-                raise ValueError("a point of a curve is not a number")
-        if not record["points"]:
-            raise ValueError("a curve has at least one point")
-    if kind == "comparison":
-        low, ratio, high = record["low"], record["ratio"], record["high"]
-        if (low is None) != (ratio is None) or (high is None) != (ratio is None):
-            raise ValueError("a ratio has a range, and a range a ratio")
-        if ratio is not None and not 0 <= low <= ratio * (1 + 1e-9) <= high * (1 + 1e-6):
-            raise ValueError(f"the ratio {ratio} is not between {low} and {high}")
-        if record["wins"] != _winner(record):
-            raise ValueError(f"{record['wins']!r} is not who wins by these numbers")

@@ -2,8 +2,9 @@
 
 Makes ``.venv-peers`` with the package and its extras and installs the packages of ``peers.txt`` one
 by one; one that does not install beside ``constraints.txt`` is reported and left out. A peer that
-needs older libraries than ours gets an environment of its own. Then runs every ``bench_*.py`` and
-writes ``results.jsonl``. Names as arguments run only these benchmarks and add
+needs older libraries than ours gets an environment of its own. Then says which data sets are not
+here (``COUNTERPLAY_DATA`` names their folder), runs every ``bench_*.py`` and writes
+``results.jsonl``. Names as arguments run only these benchmarks and add
 to the file: ``python benchmarks/peers.py core tables``. A benchmark that fails does not stop the
 others; the exit code says so at the end.
 """
@@ -119,6 +120,7 @@ def main(names: list[str]) -> None:
     environment = {
         **os.environ, **own, "COUNTERPLAY_BENCH": str(RESULTS), "PYTHONPATH": str(HERE),
     }  # fmt: skip
+    subprocess.run([PYTHON, str(HERE / "needed_tables.py")], cwd=ROOT, env=environment, check=True)
     failed, begun = [], busy()
     for script in sorted(HERE.glob("bench_*.py")):
         name = script.stem.removeprefix("bench_")
