@@ -67,9 +67,26 @@ def test_serve_decisions_outcomes(web: Web, guarded: tuple[str, dict[str, str], 
     assert client.post(f"{path}/outcomes", json=[good, good]).json() == {"stored": 1, "repeated": 1}
     assert client.post(f"{path}/outcomes", json=[good]).json() == {"stored": 0, "repeated": 1}
     assert client.post(f"{path}/outcomes", json=[good] * 1_001).status_code == 413
-    nan = client.post(f"{path}/outcomes", content=b'[{"id":"n","primary":NaN}]')
-    assert nan.status_code == 422
     assert client.post(f"{path}/outcomes", content=b"x" * (2**20 + 1)).status_code == 413
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_is_none_is_named_with_its_outcome(
+    web: Web, guarded: tuple[str, dict[str, str], Any], number: str
+) -> None:
+    path, head, _ = guarded
+    client = web.client(headers=head)
+    before = client.get(f"{path}/state").json()["judged"]
+    live = client.get(f"{path}/serve").json()
+    good = {"id": "g", "decision": live["decision"], "model": live["model"], "primary": 0.5}
+    batch = json.dumps([{**good, "secondary": 0.1}, {**good, "id": "n", "all": {"v1": [0.5, 7]}}])
+    told = client.post(f"{path}/outcomes", content=batch.replace("7", number))
+    assert told.status_code == 422
+    assert told.json()["field"] == "[1]"
+    assert told.json()["error"].startswith("outcome 1 ('n'): a loss is NaN or infinite")
+    assert client.get(f"{path}/state").json()["judged"] == before  # none of the batch
+    outside = client.post(f"{path}/outcomes", content=f'{{"id": {number}}}')
+    assert outside.status_code == 422
 
 
 def test_tokens_open_one_guard_with_their_scopes_and_no_cookie_does(
