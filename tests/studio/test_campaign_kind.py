@@ -233,8 +233,8 @@ def test_an_answer_costs_as_many_fits_whatever_its_round_was_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only rounds of learning change the models: the time of the answer must not tell so."""
-    stream, truth = fresh(tmp_path, n=132, max_error=0.06)
-    wrong = np.random.default_rng(3).random(132) < 0.1
+    stream, truth = fresh(tmp_path, n=160, max_error=0.05)
+    wrong = np.random.default_rng(3).random(160) < 0.1
     truth = np.where(wrong, 1 - truth, truth)  # checks find them: learning goes on
     model, fits = type(stream.state.state.joint.settings.model), [0]
     fit = model.fit
