@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 import re
@@ -24,12 +25,14 @@ from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answ
 from counterplay.errors import CounterplayError, InvalidStateError
 from counterplay.studio import Studio, errors, exports
 from counterplay.studio.backup import restore
+from counterplay.studio.kinds import campaign_record
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store, append, base
 from counterplay.studio.store import studies as study_rows
 from counterplay.verify import Verification, verify
 
 KINDS = tuple(golden_logs.MAKERS)
+GOLDEN = sorted(golden_logs.FOLDER.glob("*/*.jsonl"))
 HASHED = ("body", "salt", "seq", "kind", "stream", "body_hash", "hash")
 
 
@@ -204,19 +207,40 @@ def test_the_reliable_certificate_of_a_hundred_people() -> None:
 
 
 @pytest.mark.claim("28.09")
-@pytest.mark.parametrize("release", sorted(p.name for p in golden_logs.FOLDER.iterdir()))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("log", GOLDEN, ids=lambda log: f"{log.parent.name}-{log.stem}")
 @pytest.mark.parametrize("rule", ["same", "another"])
 def test_golden_logs_replay_to_the_stored_states(
-    release: str, kind: str, rule: str, monkeypatch: pytest.MonkeyPatch
+    log: Path, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = golden_logs.FOLDER / release
-    export = (folder / f"{kind}.jsonl").read_bytes()
-    known = json.loads((folder / "facts.json").read_text())[kind]
+    export = log.read_bytes()
+    known = json.loads((log.parent / "facts.json").read_text())[log.stem]
     if rule == "another":
         another_rule(monkeypatch)
     assert json.loads(json.dumps(golden_logs.facts(export))) == known
     assert verify(export).holds
+
+
+@pytest.mark.claim("28.09")
+def test_golden_logs_have_every_kind_of_event_that_the_code_writes() -> None:
+    named = set()
+    for file in Path(exports.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            written = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "NewEvent"
+            compared = isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "kind"
+            if written or compared:
+                named |= {c.value for c in ast.walk(node) if isinstance(c, ast.Constant)
+                          and re.fullmatch(r"[a-z]+\.[a-z_]+", str(c.value))}  # fmt: skip
+    named |= {f"study.{word}" for word in study_rows._WORDS.values()}
+    named |= {f"label.{word}" for word in campaign_record._NOTES} | {"consent"}
+    newest = GOLDEN[-1].parent
+    logged = [read_export(log.read_bytes()).events for log in GOLDEN if log.parent == newest]
+    assert {event.kind for events in logged for event in events} == named
+    asked = {
+        e.body["kind"] for events in logged for e in events if e.kind == "label.ask" and e.body
+    }
+    assert asked == {"learn", "audit"}
+    erased = {e.kind for events in logged for e in events if e.body is None}
+    assert {"elicit.answered", "consent", "label.tell"} <= erased
 
 
 @pytest.mark.claim("28.09")
