@@ -16,8 +16,11 @@ import golden_logs
 import numpy as np
 import pytest
 import tally_kind
+from guards import Service, guard_config
 from other_rules import another_rule
 from store_fixtures import new_stream
+from studio_campaigns import campaign_config
+from web_house import catalogue, fields
 
 from counterplay import cli
 from counterplay.core.exports import Event, EventChain, read_export, receipt, write_export
@@ -25,7 +28,7 @@ from counterplay.elicitation import LinearPreferenceUser, PolytopeElicitor, answ
 from counterplay.errors import CounterplayError, InvalidStateError
 from counterplay.studio import Studio, errors, exports
 from counterplay.studio.backup import restore
-from counterplay.studio.kinds import campaign_record
+from counterplay.studio.kinds import NewEvent, campaign_record, kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store, append, base
 from counterplay.studio.store import studies as study_rows
@@ -282,6 +285,73 @@ def test_both_databases_give_the_same_bytes(
             texts.append("".join(exports.export_lines(store, store.studies()[0])))
     assert texts[0] == texts[1]
     assert '"n":5e-324' in texts[0]
+
+
+@pytest.mark.claim("28.17")
+def test_both_databases_give_the_same_bytes_of_real_studies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any
+) -> None:
+    config, truth = campaign_config(tmp_path, 40, parties=2, max_error=0.25)
+    raw = {**fields(), "table_bytes": catalogue()}
+    things: dict[str, Any] = kind_of("elicitation").read_config(raw, Path())  # type: ignore[assignment]
+    configs = {"elicitation": things, "campaign": config, "guard": guard_config(horizon=400)}
+    texts = []
+    for number, database in enumerate((None, cluster.new_database())):
+        drawn = iter(f"{n:032x}" for n in range(10_000))
+        monkeypatch.setattr(append.secrets, "token_hex", lambda _=16, d=drawn: next(d))
+        for module in (base, study_rows):
+            monkeypatch.setattr(module, "public_id", lambda d=drawn: next(d))
+        for module in (append, study_rows):
+            monkeypatch.setattr(module, "now", lambda: "2026-01-01T00:00:00+00:00")
+        settings = Settings(data=tmp_path / str(number), database=database)
+        with Store.open(settings) as store:
+            studies = {kind: store.new_study(kind, kind, given, actor="test", open_now=True)
+                       for kind, given in configs.items()}  # fmt: skip
+            _live(store, studies, truth)
+            texts.append({kind: "".join(exports.export_lines(store, store.study(row.public_id)))
+                          for kind, row in studies.items()})  # fmt: skip
+    assert texts[0] == texts[1]
+    assert all(verify(text.encode()).holds for text in texts[0].values())
+    kinds = {
+        event.kind for text in texts[0].values() for event in read_export(text.encode()).events
+    }
+    assert {"elicit.result", "elicit.undone", "label.certify", "guard.result"} <= kinds
+
+
+def _live(store: Store, studies: dict[str, Any], truth: Any) -> None:
+    """A person answers, clinics label, a service runs."""
+
+    def add(stream: str, kind: str, body: dict[str, Any], key: str) -> None:
+        store.append_now(stream, NewEvent(kind, body, key, "me"), expected=None)
+
+    person = store.new_party(studies["elicitation"], role="participant", label="grün")
+    store.join(person)
+    for number in range(60):
+        state = store.fold_now(person.public_id).state
+        if state.open is None:
+            break
+        body = {"asked": state.open[0], "order": [number % 2]}
+        add(person.public_id, "elicit.answered", body, f"a{number}")
+        if number == 2:
+            last = store.fold_now(person.public_id).state.log[-1].seq
+            add(person.public_id, "elicit.undone", {"seq": last}, "undo")
+    stream = studies["campaign"].public_id
+    for _ in range(200):
+        state = store.fold_now(stream).state
+        waiting = [q for party in state.config["parties"] for q in state.waiting(party)]
+        if not waiting:
+            break
+        told = [NewEvent("label.tell", {"id": q.id, "label": int(truth[q.item]), "party": q.party},
+                         f"t{q.id}", q.party) for q in waiting]  # fmt: skip
+        store.append_all_now(stream, told, expected=None)
+    service, stream = Service(store.config(studies["guard"])), studies["guard"].public_id
+    for number in range(12):
+        for outcome in (batch := service.outcomes()):
+            add(stream, "guard.outcome", outcome, f"outcome:{outcome['id']}")
+        service.hear(batch)
+        add(stream, "guard.ended", {"after": service.now.id}, f"ended:{number}")
+        service.next_round()
+    store.set_state(stream, "closed", actor="test")
 
 
 @pytest.mark.parametrize("kind", KINDS)
