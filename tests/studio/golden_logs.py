@@ -21,7 +21,7 @@ from guards import Service, guard_config
 from kind_driver import Stream
 from other_rules import another_rule
 from studio_campaigns import campaign_config, label_all, pool
-from web_house import catalogue, fields
+from web_house import COLUMNS, catalogue, fields
 
 from counterplay.core.exports import EventChain, read_export, write_export
 from counterplay.studio import Studio
@@ -33,10 +33,12 @@ from counterplay.verify_audit import record_hash
 FOLDER = Path(__file__).parent / "golden"
 
 
-def elicitation_export(taste: tuple[float, ...] = (0.7, 0.3), seed: int = 1) -> bytes:
+def elicitation_export(
+    taste: tuple[float, ...] = (0.7, 0.3), seed: int = 1, columns: tuple[str, ...] = COLUMNS
+) -> bytes:
     """Somebody answers by her taste and gets a result."""
     kind: Any = kind_of("elicitation")
-    raw = {**fields(seed=seed), "table_bytes": catalogue()}
+    raw = {**fields(columns, seed=seed), "table_bytes": catalogue(12, columns)}
     stream = Stream(kind, kind.read_config(raw, Path()), "person1")
     stream.add("party.joined", {"role": "participant", "locale": "en"}, actor="person1")
     while stream.state.open is not None:

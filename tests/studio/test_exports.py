@@ -171,23 +171,26 @@ def test_the_exact_certificate_of_two_hundred_people() -> None:
 
 
 def compare_reliable(people: int) -> None:
+    lowered = {"regret_certificate": 0, "if_every_answer_is_right": 0}
     for seed in range(people):
         rng = np.random.default_rng(seed)
-        taste = rng.dirichlet(np.ones(2))
-        export = golden_logs.elicitation_export(tuple(taste), seed)
+        columns = ("comfort", "price", "range")[: 2 + seed % 2]
+        taste = rng.dirichlet(np.ones(len(columns)))
+        export = golden_logs.elicitation_export(tuple(taste), seed, columns)
         assert verify(export).holds
         read = read_export(export)
         last = read.events[-1]
         assert last.kind == "elicit.result"
         assert last.body is not None
-        stated = last.body["regret_certificate"]
-        exact = last.body["if_every_answer_is_right"]
-        for name, number in (("regret_certificate", stated), ("if_every_answer_is_right", exact)):
+        for name in lowered:
+            number = last.body[name]
             if number is not None and number >= 1e-3:
+                lowered[name] += 1
                 forged = relinked(read.events, len(read.events), {name: number - 1e-3})
                 changed = write_export("study", "elicitation", read.study.config, [forged])
-                if name == "if_every_answer_is_right" or number - 1e-3 < exact:
-                    assert not verify(changed.encode()).holds
+                assert not verify(changed.encode()).holds
+    assert lowered["regret_certificate"] == people
+    assert lowered["if_every_answer_is_right"] > 0
 
 
 def relinked(events: tuple[Event, ...], seq: int, change: dict[str, Any]) -> EventChain:
@@ -205,6 +208,7 @@ def test_the_reliable_certificate_is_proved_again() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.claim("28.08")
 def test_the_reliable_certificate_of_a_hundred_people() -> None:
     compare_reliable(100)
 
@@ -431,11 +435,10 @@ def _forget(store: Store) -> None:
 
 
 @pytest.mark.claim("28.23")
-def test_r3_e11_e12_l6_hostile_exports_get_a_sentence(
-    made: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_hostile_exports_get_a_sentence(made: dict[str, bytes], tmp_path: Path) -> None:
     with Store.open(Settings(data=tmp_path / "s")) as store:
         told = throw(store, made, 80)
+    assert told["refused"] + told["accepted"] == 80
     assert told["refused"] > 25
 
 
@@ -452,9 +455,13 @@ def test_a_guard_names_models_that_it_has(made: dict[str, bytes], name: str) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.claim("28.23")
 def test_two_thousand_hostile_exports(made: dict[str, bytes], tmp_path: Path) -> None:
     with Store.open(Settings(data=tmp_path / "s")) as store:
-        print(throw(store, made, 2000))
+        told = throw(store, made, 2000)
+    assert told["refused"] + told["accepted"] == 2000
+    assert told["refused"] > 600
+    assert told["accepted"] > 100
 
 
 @pytest.mark.parametrize("text", [b"", b"{}\n", b"\x80\x04.", b"[" * 100_000, b'{"kind":"x"}\n'])
