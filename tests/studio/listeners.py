@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import httpx
@@ -10,8 +11,8 @@ import httpx
 
 async def listen_all(
     browser: httpx.Client, path: str, n: int, change: Callable[[], None]
-) -> list[tuple[str, str]]:
-    """Open n streams, make one change, return what each heard before and after."""
+) -> tuple[list[tuple[str, str]], float]:
+    """Open n streams, make one change; return what each heard before and after, and until when."""
     host, port = browser.base_url.host, browser.base_url.port or 80
     cookie = "; ".join(f"{one.name}={one.value}" for one in browser.cookies.jar)
     head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\n\r\n"
@@ -31,7 +32,8 @@ async def listen_all(
     changing = asyncio.create_task(asyncio.to_thread(change))
     async with asyncio.timeout(30):
         laters = await asyncio.gather(*(told(reader) for reader, _ in pairs))
+    ended = time.monotonic()
     await changing
     for _, writer in pairs:
         writer.close()
-    return list(zip(firsts, laters))
+    return list(zip(firsts, laters)), ended

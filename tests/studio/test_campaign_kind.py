@@ -228,6 +228,38 @@ def erased(stream: Stream, *parties: str) -> list[Event]:
     ]
 
 
+@pytest.mark.claim("28.15")
+def test_an_answer_costs_as_many_fits_whatever_its_round_was_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only rounds of learning change the models: the time of the answer must not tell so."""
+    stream, truth = fresh(tmp_path, n=160, max_error=0.05)
+    wrong = np.random.default_rng(3).random(160) < 0.1
+    truth = np.where(wrong, 1 - truth, truth)  # checks find them: learning goes on
+    model, fits = type(stream.state.state.joint.settings.model), [0]
+    fit = model.fit
+
+    def counted(self: Any, *given: Any) -> Any:
+        fits[0] += 1
+        return fit(self, *given)
+
+    monkeypatch.setattr(model, "fit", counted)
+    ending: dict[str, list[int]] = {"learn": [], "audit": []}
+    while asked := [q for party in PARTIES for q in stream.state.waiting(party)]:
+        for q in asked:
+            before, wanted = fits[0], stream.state.wants
+            body = {"id": q.id, "label": int(truth[q.item]), "party": q.party}
+            stream.add("label.tell", body, actor=q.party)
+            if stream.state.wants is not wanted:  # the protocol went on
+                ending[q.kind].append(fits[0] - before)
+            else:
+                assert fits[0] == before
+    assert len(ending["learn"]) >= 2
+    assert len(ending["audit"]) >= 2
+    assert set(ending["learn"]) == set(ending["audit"])
+    assert len(set(ending["learn"])) == 1
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_a_party_that_leaves_is_forgotten_and_the_chain_holds(tmp_path: Path, named: bool) -> None:
     stream, truth = fresh(tmp_path)

@@ -68,6 +68,13 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     return SimpleNamespace(cpu=cpu, cycles=cycles)
 
 
+@pytest.mark.claim("28.03")
+def test_a_cycle_costs_no_multiple_of_what_is_promised(costs: Any) -> None:
+    """CPU, not time; four times the bar, since other work on the machine makes caches cold."""
+    assert costs.cycles >= 30
+    assert 1e3 * costs.cpu["total"] / costs.cycles <= 4 * 8.0
+
+
 @pytest.mark.slow
 @pytest.mark.claim("28.03")
 def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
@@ -76,6 +83,32 @@ def test_a_cycle_costs_few_milliseconds_of_cpu(costs: Any) -> None:
     assert cycle <= 8.0, (
         f"{cycle:.1f} ms, of them {1e3 * costs.cpu['rule'] / costs.cycles:.1f} by the rule"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.claim("28.20")
+def test_the_first_page_is_there_within_three_seconds(tmp_path: Path) -> None:
+    """Of a new folder, the database still to be made; the best of three starts."""
+    took = min(seconds_to_first_page(tmp_path / str(number)) for number in range(3))
+    assert took < 3.0, f"{took:.2f} s"
+
+
+def seconds_to_first_page(data: Path) -> float:
+    """Start a server as an operator does, and open a page."""
+    began, ready = time.monotonic(), data.with_suffix(".json")
+    words = [sys.executable, "-m", "counterplay", "studio", "--data", str(data), "--port", "0"]
+    server = subprocess.Popen([*words, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
+    try:
+        while not ready.exists():
+            assert server.poll() is None
+            time.sleep(0.01)
+        page = httpx.get(f"{json.loads(ready.read_text())['url']}/admin/login", timeout=30)
+        took = time.monotonic() - began
+    finally:
+        server.terminate()
+        server.wait(30)
+    assert page.status_code == 200
+    return took
 
 
 @pytest.mark.claim("28.20")

@@ -14,6 +14,7 @@ import pytest
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import EventChain, write_export
 from counterplay.errors import InvalidInputError, InvalidStateError
+from counterplay.studio import Studio
 from counterplay.studio.errors import Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.kinds.elicitation import KIND, Sitting, values_of
@@ -114,6 +115,34 @@ def test_volunteered_numbers_are_in_the_units_of_the_file_with_its_signs() -> No
     stream.finish(np.array([0.2, 0.8]))
     export = write_export("s", "elicitation", config, [stream.chain])
     assert verify(export.encode()).holds
+
+
+@pytest.mark.claim("28.23")
+def test_a_comparison_on_the_telephone_counts_and_its_question_stays_open(tmp_path: Path) -> None:
+    with Studio(tmp_path) as studio:
+        store = studio.store
+        row = store.new_study("elicitation", "Things", study(), actor="admin", open_now=True)
+        party = store.new_party(row, role="participant", label="Ann")
+        ann, dear = party.public_id, {"comfort": 500.0, "price": 500.0}
+        with pytest.raises(Refused, match="no open question"):
+            studio.volunteer(ann, {**dear, "price": 400.0}, dear)
+        store.join(party)
+        before = store.fold_now(ann).state.open
+        studio.volunteer(ann, {**dear, "price": 400.0}, dear)
+        told = studio.events(row.public_id)[-1]
+        assert told.kind == "elicit.volunteered"
+        first, second = (option["values"] for option in (told.body or {})["shown"])
+        assert first[0] == second[0]
+        assert first[1] > second[1]  # less of a cost is better
+        state = store.fold_now(ann).state
+        assert state.open == before
+        assert [said.entry.kind for said in state.log] == ["volunteered"]
+        assert question(store.config(row), state, language("en"))
+        for better, told_so in (({"price": 1.0}, "each of the columns comfort, price"),
+                                ({**dear, "price": float("nan")}, "must be finite")):  # fmt: skip
+            with pytest.raises(Refused, match=told_so):
+                studio.volunteer(ann, better, dear)
+        assert verify(studio.export(row.public_id).encode()).holds
 
 
 @pytest.mark.claim("28.23")

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from counterplay.studio.client import GuardClient
-from counterplay.studio.kinds.guard_fold import new_guard
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from studio.guards import Service, guard_config
@@ -67,9 +66,26 @@ def test_serve_decisions_outcomes(web: Web, guarded: tuple[str, dict[str, str], 
     assert client.post(f"{path}/outcomes", json=[good, good]).json() == {"stored": 1, "repeated": 1}
     assert client.post(f"{path}/outcomes", json=[good]).json() == {"stored": 0, "repeated": 1}
     assert client.post(f"{path}/outcomes", json=[good] * 1_001).status_code == 413
-    nan = client.post(f"{path}/outcomes", content=b'[{"id":"n","primary":NaN}]')
-    assert nan.status_code == 422
     assert client.post(f"{path}/outcomes", content=b"x" * (2**20 + 1)).status_code == 413
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_is_none_is_named_with_its_outcome(
+    web: Web, guarded: tuple[str, dict[str, str], Any], number: str
+) -> None:
+    path, head, _ = guarded
+    client = web.client(headers=head)
+    before = client.get(f"{path}/state").json()["judged"]
+    live = client.get(f"{path}/serve").json()
+    good = {"id": "g", "decision": live["decision"], "model": live["model"], "primary": 0.5}
+    batch = json.dumps([{**good, "secondary": 0.1}, {**good, "id": "n", "all": {"v1": [0.5, 7]}}])
+    told = client.post(f"{path}/outcomes", content=batch.replace("7", number))
+    assert told.status_code == 422
+    assert told.json()["field"] == "[1]"
+    assert told.json()["error"].startswith("outcome 1 ('n'): a loss is NaN or infinite")
+    assert client.get(f"{path}/state").json()["judged"] == before  # none of the batch
+    outside = client.post(f"{path}/outcomes", content=f'{{"id": {number}}}')
+    assert outside.status_code == 422
 
 
 def test_tokens_open_one_guard_with_their_scopes_and_no_cookie_does(
@@ -102,7 +118,18 @@ def _start(data: Path, ready: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 @pytest.mark.claim("28.13")
 def test_a_server_that_is_killed_gives_the_same_decisions(tmp_path: Path) -> None:
-    config = guard_config(horizon=400)
+    ask_rounds(tmp_path, 14, stops={7})
+
+
+@pytest.mark.slow
+@pytest.mark.claim("28.13")
+def test_five_thousand_rounds_and_five_kills_give_the_same_decisions(tmp_path: Path) -> None:
+    ask_rounds(tmp_path, 4_999, stops={800, 1_600, 2_400, 3_200, 4_000})
+
+
+def ask_rounds(tmp_path: Path, rounds: int, stops: set[int]) -> None:
+    """A service asks the server who is live, and the library, which is not killed."""
+    config = guard_config(horizon=max(400, rounds + 1))
     with Store.open(Settings(data=tmp_path / "data")) as store:
         study = store.new_study("guard", "Loans", config, actor="admin", open_now=True)
         token = store.new_token(study, ["serve", "report"])
@@ -112,13 +139,14 @@ def test_a_server_that_is_killed_gives_the_same_decisions(tmp_path: Path) -> Non
     client = httpx.Client(headers=head, timeout=30)
     service = Service(config)
     try:
-        for number in range(14):
-            assert client.get(f"{url}{path}/serve").json()["model"] == service.model
+        for number in range(rounds):
+            told = client.get(f"{url}{path}/serve").json()
+            assert (told["model"] or told["fallback"]) == service.model
             batch = service.outcomes()
             for part in (batch[: len(batch) // 2], batch[len(batch) // 2 :], batch[:1]):
                 assert client.post(f"{url}{path}/outcomes", json=part).status_code == 200
             service.hear(batch)
-            if number == 7:
+            if number in stops:
                 process.kill()
                 process.wait()
                 process, url = _start(tmp_path / "data", tmp_path / "ready")
@@ -127,12 +155,10 @@ def test_a_server_that_is_killed_gives_the_same_decisions(tmp_path: Path) -> Non
     finally:
         process.kill()
         process.wait()
-    library = new_guard(config)
-    library.act()
     with Store.open(Settings(data=tmp_path / "data")) as store:
         state = store.fold_now(study.public_id).state
-        assert len(state.decisions) == 15
-        assert [m for m, _ in state.decisions][-1] == service.now.model
+        assert len(state.decisions) == rounds + 1
+        assert state.decisions[-1][0] == service.now.model
 
 
 @pytest.mark.claim("28.14")

@@ -59,7 +59,7 @@ def test_two_hundred_listeners_of_people_hear_of_one_answer(
         person.look()
         alone = len(statements)  # the answer itself
         path = f"/admin/studies/{study.public_id}/live"
-        heard = asyncio.run(listen_all(admin, path, 200, answer))
+        heard, _ = asyncio.run(listen_all(admin, path, 200, answer))
     finally:
         web.close()
     told = {(first, later) for first, later in heard}

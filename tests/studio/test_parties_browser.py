@@ -79,9 +79,30 @@ def test_four_clinics_in_four_browsers(web: Web, chromium: Any, tmp_path: Path) 
     with keys.expect_navigation():
         keys.get_by_role("link", name="Ledger").click()
     assert "Nobody works more than alone." in keys.locator("main").inner_text()
+    cells = keys.locator("main table tbody tr").first.locator("th, td").all_inner_texts()
+    account = web.store.fold_now(study.public_id).state.campaign.work().parties[2]
+    shown = [account.asked, account.alone_at_least, account.saved_at_least, account.free]
+    assert cells[1 : 1 + len(shown)] == list(map(str, shown))
     assert said == []
     for made in contexts:
         made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.claim("28.12")
+def test_a_clinic_that_waits_has_its_next_card_within_a_second(
+    web: Web, chromium: Any, tmp_path: Path
+) -> None:
+    config, truth = campaign_config(tmp_path)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    made = context(chromium, Labeller(web, study, "clinic 0").client, web.url)
+    page = made.new_page()
+    answer_all(web, study, truth, ["clinic 0"])
+    page.goto(f"{web.url}/l/{study.public_id}")
+    assert page.locator("main").get_attribute("data-page") == "label-wait"
+    answer_all(web, study, truth, PARTIES[1:])
+    page.wait_for_selector("form.task", timeout=1_000)
+    made.close()
 
 
 def test_guard_audit_and_coordinator_pages_fit_a_phone(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from counterplay.core.exports import Event, receipt
 from counterplay.core.report import Report
-from counterplay.studio.errors import Missing
+from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.exports import export_lines, import_study
+from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from counterplay.studio.store.base import StudyRow
@@ -184,6 +188,49 @@ class Studio:
             receipt=receipt(last.hash),
             names=tuple(map(str, names)),
         )
+
+    def volunteer(
+        self,
+        party: str,
+        better: Mapping[str, float],
+        worse: Mapping[str, float],
+        *,
+        actor: str = "operator",
+    ) -> None:
+        """Add a comparison that a participant made without being asked, such as on the telephone.
+
+        It counts for her result as an answer does; her open question stays open.
+
+        Parameters
+        ----------
+        party:
+            Her public id, as in the list of links.
+        better, worse:
+            A number for every column that is compared, in the units of the table. They need not be
+            items of it.
+        actor:
+            Who writes it down.
+
+        Raises
+        ------
+        Refused
+            The study is not open, she has no open question, or a column is missing or unknown.
+        """
+        folded = self.store.fold_now(party)
+        study = self.store.study_by_id(folded.study)
+        if study.kind != "elicitation":
+            raise Refused("Only participants of an elicitation compare things.", "party")
+        config = self.store.config(study, folded.version)
+        names = [column["name"] for column in config["page"]["columns"]]
+        if set(better) != set(names) or set(worse) != set(names):
+            raise Refused(f"Give a number for each of the columns {', '.join(names)}.", "columns")
+        pair = ([float(better[name]) for name in names], [float(worse[name]) for name in names])
+        if not np.isfinite(pair).all():
+            raise Refused("The numbers must be finite.", "columns")
+        kind: Any = kind_of("elicitation")
+        body = kind.volunteered(config, folded.state, party, pair, (0,))
+        event = NewEvent("elicit.volunteered", body, f"volunteered:{secrets.token_hex(8)}", actor)
+        self.store.append_now(party, event, expected=folded.seq)
 
     def export(self, study: str, version: int | None = None) -> str:
         """Return all events of a study as text that ``counterplay verify`` recomputes."""

@@ -120,7 +120,8 @@ def _child(raw: dict[str, Any], fields: dict[str, Any], log: str) -> None:
     parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     settings, job = Settings(**raw), JobRow(**fields)
-    _limit(settings)
+    # what Ray shares between processes is mapped, but not the job's own
+    limit_memory(settings.job_memory, shared=settings.ray is not None)
     try:
         with Store.open(settings) as store:
             result = work(store, job)
@@ -161,15 +162,15 @@ def _probe(job: JobRow) -> dict[str, Any]:
     return {"attempt": job.attempt}
 
 
-def _limit(settings: Settings) -> None:
+def limit_memory(most: int, *, shared: bool = False) -> None:
+    """Let this process have at most so many bytes; ``shared``: what is mapped does not count."""
     try:
         import resource
     except ImportError:  # pragma: no cover
         return  # Windows has no such limits
-    # what Ray shares between processes is mapped, but not the job's own
-    what = resource.RLIMIT_AS if settings.ray is None else resource.RLIMIT_DATA
+    what = resource.RLIMIT_DATA if shared else resource.RLIMIT_AS
     soft, hard = resource.getrlimit(what)
-    most = settings.job_memory if hard == resource.RLIM_INFINITY else min(settings.job_memory, hard)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     if soft == resource.RLIM_INFINITY or soft > most:
         resource.setrlimit(what, (most, hard))
 

@@ -25,7 +25,7 @@ from counterplay.studio.kinds.campaign_fold import BATCH, CampaignFold
 from counterplay.studio.kinds.campaign_reload import differs, written_with
 
 SERVER = "studio"
-_PEOPLE = ("tell", "skip", "retract", "expire", "withdraw", "party", "imported", "resolved", "add",
+_PEOPLE = ("tell", "skip", "retract", "withdraw", "party", "imported", "resolved", "add",
            "rule")  # fmt: skip
 
 
@@ -214,10 +214,6 @@ def _check_retract(state: CampaignFold, body: dict[str, Any]) -> None:
         raise Refused("That answer is somebody else's.")
 
 
-def _check_expire(state: CampaignFold, body: dict[str, Any]) -> None:
-    _open(state, str(body["id"]))
-
-
 def _check_withdraw(state: CampaignFold, body: dict[str, Any]) -> None:
     item, reason = body["item"], str(body["reason"]).strip()
     if type(item) is not int or not 0 <= item < state.config["items"]:
@@ -281,7 +277,6 @@ _CHECKS = {
     "tell": _check_answer,
     "skip": _check_answer,
     "retract": _check_retract,
-    "expire": _check_expire,
     "withdraw": _check_withdraw,
     "party": _check_party,
     "imported": _check_imported,

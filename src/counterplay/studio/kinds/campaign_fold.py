@@ -242,7 +242,7 @@ class CampaignFold(CampaignRecord):
                 require_state(alike, WHAT, "", "it began with other settings or orders")
             case "ask":
                 self._asked(body)
-            case "tell" | "skip" | "expire" | "withdraw":
+            case "tell" | "skip" | "withdraw":
                 self._apply(word, event, body)
             case "imported":
                 self._add_labels(event, body)

@@ -249,9 +249,6 @@ class CampaignRecord:
         self.finished.clear()
         self.done.clear()
 
-    def _expire(self, event: Event, body: dict[str, Any], where: str) -> None:
-        self.line("expire", body)
-
     def _withdraw(self, event: Event, body: dict[str, Any], where: str) -> None:
         line = self.line("withdraw", body)
         assert isinstance(line, lines.Withdraw)
@@ -358,7 +355,6 @@ _NOTES = {
     "skip": CampaignRecord._tell,
     "imported": CampaignRecord._import,
     "retract": CampaignRecord._retract,
-    "expire": CampaignRecord._expire,
     "withdraw": CampaignRecord._withdraw,
     "add": CampaignRecord._add,
     "party": CampaignRecord._party,

@@ -141,7 +141,7 @@ class Elicitation:
             if state.open is None:
                 raise Refused("There is no open question.")
         elif event.kind == "elicit.volunteered":
-            self._check_volunteered(config, event)
+            self._check_volunteered(config, state, event)
         else:
             raise Refused(f"{event.kind} is written by the server alone.", "kind")
 
@@ -260,7 +260,9 @@ class Elicitation:
         if asked != seq:
             raise Refused("This question is not open any more.", "asked")
 
-    def _check_volunteered(self, config: dict[str, Any], event: NewEvent) -> None:
+    def _check_volunteered(self, config: dict[str, Any], state: Sitting, event: NewEvent) -> None:
+        if state.open is None:
+            raise Refused("There is no open question.")
         offered = _new(event, lines.Volunteered)
         k = len(config["items"][0])
         fits = all(len(option.values) == k for option in offered.shown)

@@ -363,7 +363,7 @@ class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
                 return cached
             tail = same and cached is not None and cached.seq < head.seq
             events = read_events(connection, stream, cached.seq if tail and cached else 0)
-        if tail and any(event.kind in ("party.withdrawn", "party.erased") for event in events):
+        if tail and any(event.kind == "party.withdrawn" for event in events):
             events, tail = self.events(stream), False  # the past lost its content
         study = self.study_by_id(head.study)
         config = self.config(study, head.version)

@@ -28,7 +28,7 @@ from counterplay.studio.store.writer import Moved
 
 LARGEST = 2**24
 """Most bytes of the body of an event."""
-_ALWAYS = ("study.", "party.withdrawn", "party.renamed", "party.erased", "label.party")
+_ALWAYS = ("study.", "party.withdrawn", "label.party")
 """What needs no open study: people may leave, and take their answers along, at any time."""
 _MOST_FOLLOWING = 20_000
 

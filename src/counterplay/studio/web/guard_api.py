@@ -8,6 +8,7 @@ Source: docs/theory/28-studio.md, "The guard".
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 MOST = 1_000
+LARGEST = 2**20
+"""Most bytes of a request."""
 
 
 class NoToken(StudioError):
@@ -84,7 +87,12 @@ async def decide(request: Request) -> Response:
 async def report(request: Request) -> Response:
     """Take outcomes of decisions, late and in any order: all of a batch or none."""
     house, _, stream, actor = await _service(request, "report")
-    items = await _json(request)
+    try:
+        items = await _json(request)
+    except Refused:
+        if (found := _not_finite(await request.body())) is not None:
+            return _wrong(*found, "a loss is NaN or infinite; a number from 0 to 1 is needed")
+        raise
     if not isinstance(items, list):
         return _refused("send a list of outcomes", None)
     if len(items) > MOST:
@@ -97,8 +105,7 @@ async def report(request: Request) -> Response:
         found = await house.store.view(stream, look)
         if isinstance(found, tuple):
             told, place = found
-            name = str(items[place].get("id", ""))[:60] if isinstance(items[place], dict) else ""
-            return _refused(f"outcome {place} ({name!r}): {told}", f"[{place}]")
+            return _wrong(items, place, told)
         wanted = [NewEvent("guard.outcome", o, f"outcome:{o['id']}", actor) for o in found]
         try:
             if wanted:
@@ -163,9 +170,29 @@ async def _service(request: Request, scope: str) -> tuple[House, StudyRow, str, 
 async def _json(request: Request) -> Any:
     body = await request.body()
     try:
-        return read_json(body, what="the request", limit=2**20)
+        return read_json(body, what="the request", limit=LARGEST)
     except InvalidInputError as error:
         raise Refused(str(error)) from None
+
+
+def _not_finite(body: bytes) -> tuple[list[Any], int] | None:
+    """The outcomes, and the place of the first with a number that JSON does not have, if any."""
+    try:
+        items = json.loads(body) if len(body) <= LARGEST else None
+    except (ValueError, RecursionError):
+        return None
+    for place, item in enumerate(items if isinstance(items, list) else ()):
+        try:
+            json.dumps(item, allow_nan=False)
+        except ValueError:
+            return items, place
+    return None
+
+
+def _wrong(items: list[Any], place: int, told: str) -> Response:
+    """Say what is wrong with one outcome of a batch, by its place and id."""
+    name = str(items[place].get("id", ""))[:60] if isinstance(items[place], dict) else ""
+    return _refused(f"outcome {place} ({name!r}): {told}", f"[{place}]")
 
 
 def _refused(told: str, field: str | None, status: int = 422) -> Response:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 
 from counterplay.errors import InvalidInputError
+from counterplay.studio import reading
 from counterplay.studio.errors import Refused
 from counterplay.studio.web import pages
 from counterplay.studio.web.admin import note
@@ -39,7 +40,7 @@ async def make(request: Request) -> Response:
     who.check(house, fields)
     given = {k: fields.get(k, "").strip()[:10_000] for k in _EMPTY}
     try:
-        config = await house.store.run(_config, given, content)
+        config = await reading.read(house.store, "campaign", given, content)
     except Refused as error:
         return await _form(request, given, wrong=str(error), field=error.field)
     except InvalidInputError as error:
@@ -52,7 +53,8 @@ async def make(request: Request) -> Response:
     return pages.go(request, f"/admin/studies/{study.public_id}")
 
 
-def _config(given: dict[str, str], content: bytes) -> dict[str, Any]:
+def config_of(given: dict[str, str], content: bytes) -> dict[str, Any]:
+    """Return the frozen configuration of what was entered."""
     from counterplay.studio.kinds.audit import checked_text
     from counterplay.studio.kinds.campaign_config import read_config
     from counterplay.tables import read_table

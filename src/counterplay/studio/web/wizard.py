@@ -17,6 +17,7 @@ import numpy as np
 from fastapi import APIRouter
 
 from counterplay.errors import InvalidInputError
+from counterplay.studio import reading
 from counterplay.studio.errors import Refused
 from counterplay.studio.web import pages, security, sessions
 from counterplay.studio.web.admin import note
@@ -42,7 +43,8 @@ class Draft:
 
     admin: int
     content: bytes
-    frame: Any
+    rows: list[dict[str, Any]]
+    """Its columns, see :func:`describe`."""
     until: float
     fields: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] | None = None
@@ -60,24 +62,22 @@ async def file_page(request: Request) -> Response:
 
 async def take_file(request: Request) -> Response:
     """Check the table; an error stands beside the field."""
-    from counterplay.studio.kinds.elicitation_config import read_catalogue
-
     who, house = await sessions.admin(request, "owner"), house_of(request)
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
-    wrong, frame = None, None
+    wrong, rows = None, None
     if not content:
         wrong = pages.reader(request)("new.no_file")
     else:
         try:
-            frame = await house.store.run(read_catalogue, content)
+            rows = await reading.read(house.store, "columns", {}, content)
         except InvalidInputError as error:
             wrong = str(error)
-    if wrong is not None or frame is None:
+    if wrong is not None or rows is None:
         token = who.token(house)
         return pages.page(request, "new_file.html", status=422, csrf=token, wrong=wrong)
     key = secrets.token_urlsafe(16)
-    _drafts[key] = Draft(who.row.id, content, frame, time.monotonic() + _SECONDS)
+    _drafts[key] = Draft(who.row.id, content, rows, time.monotonic() + _SECONDS)
     while len(_drafts) > _MOST_DRAFTS:
         _drafts.popitem(last=False)
     return pages.go(request, f"/admin/studies/new/{key}/columns")
@@ -96,7 +96,7 @@ async def take_columns(request: Request) -> Response:
     who.check(house_of(request), fields)
     chosen: dict[str, list[str]] = {name: [] for name in DIRECTIONS}
     units = {}
-    for j, column in enumerate(draft.frame.columns[:_SHOWN_COLUMNS]):
+    for j, column in enumerate(row["name"] for row in draft.rows):
         direction = fields.get(f"direction-{j}", "ignore")
         chosen[direction if direction in DIRECTIONS else "ignore"].append(column)
         if unit := fields.get(f"unit-{j}", "").strip()[:20]:
@@ -180,17 +180,11 @@ async def _draft(request: Request) -> tuple[sessions.Admin, Draft]:
 
 async def _try(request: Request, draft: Draft) -> str | None:
     """Make the configuration; return what is wrong with what was entered."""
-    from counterplay.studio.kinds import kind_of
-
-    raw = {
-        "kind": "elicitation", "table": "table.csv", "name": "draft", **draft.fields,
-        "table_bytes": draft.content,
-    }  # fmt: skip
     if "name" in draft.fields and not draft.fields["name"]:
         return "Give the study a name."
-    kind = kind_of("elicitation")
+    store = house_of(request).store
     try:
-        draft.config = await house_of(request).store.run(kind.read_config, raw, Path())
+        draft.config = await reading.read(store, "elicitation", draft.fields, draft.content)
     except InvalidInputError as error:
         draft.config = None
         return str(error)
@@ -200,12 +194,11 @@ async def _try(request: Request, draft: Draft) -> str | None:
 async def _columns(request: Request, draft: Draft, wrong: str | None) -> Response:
     house, words = house_of(request), pages.reader(request)
     who = await sessions.admin(request, "owner")
-    rows = await house.store.run(describe, draft.frame, words)
-    chosen = _chosen(draft, rows)
+    rows = [_worded(row, words) for row in draft.rows]
     return pages.page(
         request, "new_columns.html", status=200 if wrong is None else 422, rows=rows,
-        chosen=chosen, units=draft.fields.get("units", {}), wrong=wrong, csrf=who.token(house),
-        at=_column_of(wrong, rows),
+        chosen=_chosen(draft, rows), units=draft.fields.get("units", {}), wrong=wrong,
+        csrf=who.token(house), at=_column_of(wrong, rows),
         key=request.path_params["key"], directions=DIRECTIONS,
     )  # fmt: skip
 
@@ -238,7 +231,30 @@ def _texts(request: Request, who: sessions.Admin, draft: Draft, wrong: str | Non
     )  # fmt: skip
 
 
-def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
+def columns_of(given: dict[str, Any], content: bytes) -> list[dict[str, Any]]:
+    """Return the columns of an uploaded table."""
+    from counterplay.studio.kinds.elicitation_config import read_catalogue
+
+    return describe(read_catalogue(content))
+
+
+def config_of(given: dict[str, Any], content: bytes) -> dict[str, Any]:
+    """Return the frozen configuration of what was entered so far."""
+    from counterplay.studio.kinds import kind_of
+
+    raw = {"kind": "elicitation", "table": "table.csv", "name": "draft", **given,
+           "table_bytes": content}  # fmt: skip
+    config: dict[str, Any] = kind_of("elicitation").read_config(raw, Path())
+    return config
+
+
+def _worded(row: dict[str, Any], words: Any) -> dict[str, Any]:
+    """A column with its numbers as the reader's language writes them."""
+    told = {end: words.number(row[end], row["digits"]) for end in ("low", "high") if end in row}
+    return {**row, **told}
+
+
+def describe(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return every column with its spread as bars, and the rows that lack a number."""
     import pandas as pd
 
@@ -255,9 +271,8 @@ def describe(frame: pd.DataFrame, words: Any) -> list[dict[str, Any]]:
             counts = np.histogram(known, bins=_BARS)[0] if known.max() > known.min() else [1]
             top = max(1, int(np.max(counts)))
             row["bars"] = [round(32 * int(count) / top, 1) for count in counts]
-            digits = decimals(known)
-            row["low"] = words.number(float(known.min()), digits)
-            row["high"] = words.number(float(known.max()), digits)
+            row |= {"low": float(known.min()), "high": float(known.max())}
+            row["digits"] = decimals(known)
             row["missing"] = (np.flatnonzero(frame[column].isna()) + 1).tolist()
         else:
             row["different"] = int(frame[column].nunique())
