@@ -112,3 +112,9 @@ def test_no_package_is_declared_for_nothing() -> None:
 def test_all_holds_every_extra_of_users() -> None:
     (own_extras,) = EXTRAS["all"]
     assert set(own_extras[len("counterplay[") : -1].split(",")) == EXTRAS.keys() - set(FOR_US)
+
+
+def test_the_guide_explains_every_extra_of_users() -> None:
+    text = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([a-z]+)` \|", text, flags=re.MULTILINE)
+    assert sorted(named) == sorted(EXTRAS.keys() - {"docs", "dev"})
