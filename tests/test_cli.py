@@ -365,6 +365,12 @@ def test_the_usage_of_an_audit_names_its_arguments_once(capsys: pytest.CaptureFi
     assert "Usage: counterplay audit MODEL DATA [OPTIONS]" in lines
 
 
+def test_what_is_missing_is_told_with_the_usage(capsys: pytest.CaptureFixture[str]):
+    assert cli.run(["audit", "loans.csv"]) == 2
+    told = one_sentence(capsys)
+    assert told.endswith(". Usage: counterplay audit MODEL DATA [OPTIONS]")
+
+
 def test_subcommands_name_the_guide_too(capsys: pytest.CaptureFixture[str]):
     assert cli.run(["campaign", "next", "--help"]) == 0
     assert "Guide: docs/areas/labeling.md" in " ".join(capsys.readouterr().out.split())

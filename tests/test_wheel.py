@@ -20,10 +20,12 @@ from pathlib import Path
 
 import pytest
 
+from counterplay import __version__
+
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 OTHERS = [f"3.{minor}" for minor in (11, 12, 13) if minor != sys.version_info.minor]
-EXTRAS = ("audit", "boosting", "convex", "data", "gym", "postgres", "river", "studio")
+EXTRAS = ("audit", "boosting", "convex", "data", "fast", "gym", "postgres", "river", "studio")
 SKIPPED_MODULES = (
     "torch", "flwr", "ray", "cvxpy", "mo_gymnasium", "gymnasium", "river", "pyarrow", "PIL",
     "fastapi", "starlette", "uvicorn", "sqlalchemy", "alembic", "argon2", "psycopg",
@@ -34,14 +36,18 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("wheel"), address="")
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
-def build(folder: Path, address: str) -> Path:
-    """Build the wheel of a release with this address; without one there is nothing to link to."""
+def build(folder: Path, repository: str = "", documentation: str = "") -> Path:
+    """Build the wheel of a release with these addresses; without any it links to nothing."""
+    addresses = {
+        "COUNTERPLAY_REPOSITORY": repository,
+        "COUNTERPLAY_DOCUMENTATION": documentation,
+    }
     subprocess.run(
         [sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, ROOT],
-        env={**os.environ, "COUNTERPLAY_URL": address},
+        env={**os.environ, **addresses},
         check=True,
     )
     (built,) = folder.glob("counterplay-*.whl")
@@ -62,12 +68,22 @@ def test_the_wheel_is_typed_and_its_description_has_no_dead_link(wheel: Path):
 
 
 @pytest.mark.slow
-def test_a_release_with_an_address_has_absolute_links(tmp_path: Path):
-    address = "https://example.org/counterplay"
-    text = metadata(build(tmp_path, address))
+def test_a_release_with_addresses_has_absolute_links(tmp_path: Path):
+    host, site = "https://example.org/counterplay", "https://docs.example.org"
+    text = metadata(build(tmp_path, f"{host}/", site))
+    tag = f"v{__version__}"
     named = dict(re.findall(r"^Project-URL: (\w+), (.*)$", text, flags=re.MULTILINE))
-    assert set(named) == {"Homepage", "Documentation", "Changes", "Issues"}
-    assert f"]({address}/docs/assets/audit-page.png)" in text
+    assert named == {
+        "Homepage": host,
+        "Source": f"{host}/tree/{tag}",
+        "Documentation": f"{site}/{__version__}/",
+        "Changes": f"{host}/blob/{tag}/CHANGELOG.md",
+        "Issues": f"{host}/issues",
+    }
+    assert f"]({site}/{__version__}/assets/audit-page.png)" in text
+    assert f"]({site}/{__version__}/tutorials/data-scientist/)" in text
+    assert f"]({host}/tree/{tag}/examples/flower-defection)" in text
+    assert f"]({host}/blob/{tag}/CONTRIBUTING.md)" in text
     assert not re.search(r"\]\((?!https://)", text)
 
 
@@ -114,7 +130,7 @@ def oldest_versions(*extras: str) -> list[str]:
     named = [project["optional-dependencies"][extra] for extra in extras]
     return [
         requirement.replace(">=", "==") for part in [project["dependencies"], *named]
-        for requirement in part
+        for requirement in part if not requirement.startswith("counterplay[")
     ]  # fmt: skip
 
 
@@ -201,12 +217,16 @@ def test_every_module_imports(python: Path, tmp_path: Path):
 def test_the_oldest_versions_of_the_extras(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
+    """With what tests and pages need, too; mypy and the browser of Playwright are not run."""
     folder = tmp_path_factory.mktemp("extras")
-    tested = ["httpx", "polars", "onnx", "skl2onnx", "nbformat"]
-    exact = [*oldest_versions(*EXTRAS), *tested]
+    exact = oldest_versions(*EXTRAS, "docs", "dev")
     python = environment(folder, sys.executable, wheel, *exact)
     import_everything(python, tmp_path, ("torch", "flwr", "ray"))
-    slice_of_tests(python, tmp_path, OF_EXTRAS)
+    slice_of_tests(python, tmp_path, OF_EXTRAS, "-n", "1", "--cov=counterplay.tables")
+    for command in OF_TOOLS:
+        program, *arguments = command.format(site=tmp_path / "site").split()
+        done = run(python.parent / program, ROOT, *arguments)
+        assert done.returncode == 0, (command, (done.stdout + done.stderr)[-3000:])
 
 
 @pytest.mark.slow
@@ -217,7 +237,7 @@ def test_the_oldest_versions_of_torch_flower_and_ray(
     folder = tmp_path_factory.mktemp("clusters")
     exact = [r for r in oldest_versions("federated", "ray") if not r.startswith("rich")]
     python = environment(folder, sys.executable, wheel, *exact)
-    slice_of_tests(python, tmp_path, OF_CLUSTERS, marked="slow or not slow")
+    slice_of_tests(python, tmp_path, OF_CLUSTERS, "-m", "slow or not slow")
 
 
 def import_everything(python: Path, folder: Path, extras: tuple[str, ...]) -> None:
@@ -248,6 +268,14 @@ OF_EXTRAS = [
     "tradeoff/test_adapters.py",
     "studio/test_guard_http.py",
     "studio/test_store_append.py",
+    "core/test_bits.py",
+    "auditing/test_models.py",
+]
+OF_TOOLS = [
+    "ruff check --no-cache .",
+    "ruff format --no-cache --check .",
+    "lint-imports --no-cache",
+    "mkdocs build --strict --quiet --site-dir {site}",
 ]
 OF_CLUSTERS = [
     "federated/test_local.py",
@@ -274,13 +302,11 @@ def test_code_that_leans_on_its_libraries_works(python: Path, tmp_path: Path):
     )
 
 
-def slice_of_tests(
-    python: Path, folder: Path, files: list[str], *, marked: str = "not slow"
-) -> None:
+def slice_of_tests(python: Path, folder: Path, files: list[str], *options: str) -> None:
     """Run some tests in a folder that has no sources, so that the installed package is tested."""
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "conftest.py", folder)
     shutil.copy(ROOT / "pyproject.toml", folder)
     chosen = [f"tests/{name}" for name in files]
-    done = run(python, folder, "-m", "pytest", "-q", "-m", marked, *chosen)
+    done = run(python, folder, "-m", "pytest", "-q", "-m", "not slow", *options, *chosen)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -3,8 +3,9 @@
 Builds the source archive and the wheel, checks their metadata, installs the wheel into empty
 environments with the newest and the oldest declared versions and with every declared Python that is
 installed here, imports every module, runs the commands and the README there, builds a wheel from
-the source archive and runs a slice of the tests that it brings, and writes the list of dependencies
-with their licences. Needs a package index.
+the source archive and runs a slice of the tests that it brings, and lists the dependencies and
+those of the extras with their licences. Needs a package index. The last line says whether the files
+name an address, without which they are not for upload.
 
 Everything is written to build/release: the files to upload and a transcript, release-check.txt.
 Numbers as arguments run only these steps; the first one begins anew.
@@ -25,6 +26,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "release"
@@ -97,52 +99,73 @@ def wheel_alone(name: str, chosen: str) -> None:
 HERE = f"3.{sys.version_info.minor}"
 wheel_alone(f"newest versions, Python {HERE}", "newest or g8")
 wheel_alone(f"oldest declared versions, Python {HERE}", "oldest and not extras and not torch")
-wheel_alone(f"oldest declared versions of the extras, Python {HERE}", "extras")
+wheel_alone(
+    f"oldest declared versions of the extras, of docs and dev, Python {HERE} "
+    "(mypy and the browser of Playwright only installed)",
+    "extras",
+)
 wheel_alone(f"oldest declared torch, Flower and Ray, Python {HERE}", "torch")
 for other in sorted({"3.11", "3.12", "3.13"} - {HERE}):
     wheel_alone(f"newest versions, Python {other}", other)
 
 
 @step
-def readme_and_licences() -> str:
-    """Every Python block of the README as it stands, and the licences of what comes along."""
+def readme() -> str:
+    """Every Python block of the README as it stands, beside the bare wheel and with the extras."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    with environment(built(".whl")) as python, tempfile.TemporaryDirectory() as folder:
-        licences = json.loads(run(python, "-c", LICENCES))
-        ran = 0
-        for block in blocks:
-            if "flwr" in block:
-                continue  # needs an extra: run below
-            (Path(folder) / "snippet.py").write_text(block, encoding="utf-8")
-            run(python, "snippet.py", folder=Path(folder))
-            ran += 1
+    bare = [block for block in blocks if "flwr" not in block]
+    with environment(built(".whl")) as python:
+        run_blocks(python, bare)
+    run_blocks(Path(sys.executable), blocks)
+    return f"{len(bare)} of {len(blocks)} README blocks ran beside the bare wheel, all with extras"
+
+
+def run_blocks(python: Path, blocks: list[str]) -> None:
+    """Run programs, each by itself, in a folder that holds nothing else."""
     with tempfile.TemporaryDirectory() as folder:
         for block in blocks:
             (Path(folder) / "snippet.py").write_text(block, encoding="utf-8")
-            run(sys.executable, "snippet.py", folder=Path(folder))
-    table = "\n".join(f"{name}\t{version}\t{licence}" for name, version, licence in licences)
-    (OUT / "dependencies.tsv").write_text(f"package\tversion\tlicence\n{table}\n", encoding="utf-8")
-    unknown = [name for name, _, licence in licences if not licence]
+            run(python, "snippet.py", folder=Path(folder))
+
+
+@step
+def licences() -> str:
+    """What comes along with the base and with the extras, with versions and licences."""
+    base = brought(str(built(".whl")))
+    extras = brought(f"{built('.whl')}[all]")
+    extras = {name: told for name, told in extras.items() if name not in base}
+    for file, packages in (("dependencies", base), ("dependencies-extras", extras)):
+        lines = ["package\tversion\tlicence", *("\t".join((n, *packages[n])) for n in packages)]
+        (OUT / f"{file}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    unknown = [name for name, (_, licence) in {**base, **extras}.items() if not licence]
     if unknown:
         raise SystemExit(f"no licence is stated by {', '.join(unknown)}")
     return (
-        f"{ran} of {len(blocks)} README blocks ran beside the bare wheel, all with the extras; "
-        f"{len(licences)} packages in dependencies.tsv, each with its licence"
+        f"{len(base)} packages in dependencies.tsv and {len(extras)} more of the extras in "
+        "dependencies-extras.tsv, each with its licence"
     )
 
 
-LICENCES = """
-import importlib.metadata as m, json
-def licence(d):
-    known = d.metadata.get("License-Expression") or ""
-    kinds = d.metadata.get_all("Classifier") or []
-    short = [kind.rpartition(" :: ")[2] for kind in kinds if kind.startswith("License")]
-    text = (d.metadata.get("License") or "").strip().splitlines()
-    return known or "; ".join(short) or (text[0] if text else "")
-found = {d.metadata["Name"]: d for d in m.distributions()}
-print(json.dumps(sorted([n, d.version, licence(d)] for n, d in found.items() if n not in ("pip",))))
-"""
+def brought(requirement: str) -> dict[str, tuple[str, str]]:
+    """Version and licence of all packages that a requirement installs, which are not installed."""
+    with environment("--upgrade", "pip") as python:
+        ask = [python, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+        report = run(*ask, "--report", "-", requirement)
+    found = [item["metadata"] for item in json.loads(report)["install"]]
+    return {one["name"]: (one["version"], licence(one)) for one in sorted(found, key=_name)}
+
+
+def _name(metadata: dict[str, Any]) -> str:
+    return str(metadata["name"]).casefold()
+
+
+def licence(metadata: dict[str, Any]) -> str:
+    """Return the licence that a package states: an expression, classifiers or a line of text."""
+    kinds = [kind for kind in metadata.get("classifier", []) if kind.startswith("License")]
+    short = "; ".join(kind.rpartition(" :: ")[2] for kind in kinds)
+    text = metadata.get("license", "").strip().splitlines()
+    return metadata.get("license_expression") or short or (text[0].strip() if text else "")
 
 
 @step
@@ -164,16 +187,35 @@ def source_archive() -> str:
     return f"source archive builds the same {len(files)} files; tests: {shown.splitlines()[-1]}"
 
 
+def addresses() -> str:
+    """Return whether what was built names an address, as the last line of the transcript."""
+    with zipfile.ZipFile(built(".whl")) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        text = wheel.read(name).decode()
+    named = re.findall(r"^Project-URL: (?:Source|Documentation), (.*)$", text, flags=re.MULTILINE)
+    if not re.search(r"^Project-URL: Source, ", text, flags=re.MULTILINE):
+        return (
+            "NOT FOR UPLOAD: no address. The files do not say where the repository is; set it in "
+            "pyproject.toml or in COUNTERPLAY_REPOSITORY, and run this again"
+        )
+    return f"links lead to {' and '.join(named)}: they must be there before the upload"
+
+
 def main(numbers: list[int]) -> None:
     """Run every step, or those with these numbers; stop at the first one that fails."""
     for number, function in enumerate(STEPS, 1):
         if numbers and number not in numbers:
             continue
         print(f"[{number}/{len(STEPS)}] {(function.__doc__ or '').splitlines()[0]}", flush=True)
-        line = function()
-        print(f"      {line}", flush=True)
-        with (OUT / "release-check.txt").open("a", encoding="utf-8") as transcript:
-            transcript.write(line + "\n")
+        note(function(), "      ")
+    note(addresses(), "")
+
+
+def note(line: str, margin: str) -> None:
+    """Print a line and add it to the transcript."""
+    print(f"{margin}{line}", flush=True)
+    with (OUT / "release-check.txt").open("a", encoding="utf-8") as transcript:
+        transcript.write(line + "\n")
 
 
 if __name__ == "__main__":

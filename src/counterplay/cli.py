@@ -245,8 +245,7 @@ def _run(arguments: list[str]) -> int:
             typer.echo(trace, err=True)
         return _say(str(error), int(getattr(error, "exit_code", 2)))
     except _UsageMistake as error:
-        told = error.format_message()  # type: ignore[attr-defined]
-        return _say(re.sub(r"( Did you mean [^?]*\?)\1", r"\1", told), 2)  # Typer's and Click's
+        return _say(_told(error), 2)
     except OSError as error:
         if error.errno not in _CANNOT_WRITE:
             if error.filename is None:
@@ -255,6 +254,14 @@ def _run(arguments: list[str]) -> int:
         _discard_output()
         return _say(f"the output cannot be written: {error.strerror}", 74)
     return code if isinstance(code, int) else 0
+
+
+def _told(mistake: Any) -> str:
+    """Return what is wrong in one sentence, with the usage where something is missing."""
+    told = mistake.format_message()
+    if type(mistake).__name__ == "MissingParameter":
+        return f"{told} {' '.join(mistake.ctx.get_usage().split())}"
+    return re.sub(r"( Did you mean [^?]*\?)\1", r"\1", told)  # Typer's and Click's
 
 
 def _discard_output() -> None:

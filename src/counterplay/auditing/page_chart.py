@@ -56,7 +56,7 @@ def drawing_svg(
 ) -> Markup:
     """Return what a function draws on axes as inline SVG."""
     import matplotlib
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
 
     style: dict[Any, Any] = {
         "svg.fonttype": "none",

@@ -21,7 +21,7 @@ THEORY: dict[str, Any] = {"color": "#444444", "linestyle": "--", "linewidth": 1.
 def figure_style() -> Iterator[None]:
     """Apply the house style inside the block; works without a display."""
     import matplotlib
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
 
     settings: Any = {
         "axes.prop_cycle": cycler(color=PALETTE),
