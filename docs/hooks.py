@@ -58,7 +58,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
                 {"Sessions that prove themselves": "verify.md"},
                 {"Data sets": "data.md"},
                 {"Studies and reports": "studies.md"},
-                *([{"Figures of the studies": "gallery.md"}] if pages.figures() else []),
+                {"Figures of the studies": "gallery.md"},
             ]
         },
         {"Examples": "examples.md"},
@@ -113,7 +113,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     if picture := speed.growth_picture():
         files.append(File.generated(config, speed.PICTURE, content=picture))
     for uri, path in pages.figures().items():
-        files.append(File.generated(config, uri, abs_src_path=str(path)))
+        if files.get_file_from_path(uri) is None:  # else it is kept in the repository
+            files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
 
 

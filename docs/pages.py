@@ -43,8 +43,7 @@ def generated() -> dict[str, str]:
     found = reference.generated()
     found |= example_pages()
     found |= claims_pages()
-    if figures():
-        found["gallery.md"] = gallery_page()
+    found["gallery.md"] = gallery_page()
     found["contributing.md"] = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     found["security.md"] = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     found["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -313,11 +312,17 @@ def example_pages() -> dict[str, str]:
 
 
 def figures() -> dict[str, Path]:
-    """Return the study figures that were made by the last run, by their path in the site."""
-    folder = ROOT / "build" / "figures"
-    return {
-        f"figures/{path.parent.name}/{path.name}": path for path in sorted(folder.glob("*/*.svg"))
+    """Return the figures of the studies by their path in the site.
+
+    One of each area is kept in ``docs/figures``; the last run may have made more.
+    """
+    folders = (ROOT / "build" / "figures", ROOT / "docs" / "figures")
+    found = {
+        f"figures/{path.parent.name}/{path.name}": path
+        for folder in folders
+        for path in sorted(folder.glob("*/*.svg"))
     }
+    return dict(sorted(found.items()))
 
 
 def gallery_page() -> str:
@@ -327,8 +332,9 @@ def gallery_page() -> str:
     shown = figures()
     parts = [
         "# Gallery",
-        "Figures made by the studies. Theory is dashed; points are measured, with intervals where "
-        "they were simulated.",
+        "Figures made by the studies, at least one of each area. Theory is dashed; points are "
+        "measured, with intervals where they were simulated. The command below a figure makes it "
+        "and its neighbours again; after `counterplay run --all`, this page has all of them.",
     ]
     for area in load_areas():
         blocks = []

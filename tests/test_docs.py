@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from counterplay import cli
 from counterplay.claims import Claim, load_claims
+from counterplay.studies.registry import load_areas
 from scripts import ROOT, run_python, run_script, words
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -271,6 +272,18 @@ def test_the_index_says_in_one_line_what_a_name_is() -> None:
         for name, target, line in rows:
             assert line, f"{package}: {name} has no summary"
             assert f"api/{package}/{target}" in made, name
+
+
+def test_the_gallery_shows_the_picture_of_every_area_in_a_fresh_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = {uri: path for uri, path in pages.figures().items() if (ROOT / "build") not in path.parents}
+    monkeypatch.setattr(pages, "figures", lambda: kept)
+    page = pages.gallery_page()
+    for area in load_areas():
+        picture = f"figures/{area.name}/{area.picture.replace('/', '-')}.svg"
+        assert f'src="../{picture}"' in page
+        assert 1_000 < kept[picture].stat().st_size < 300_000, picture
 
 
 def test_claims_are_found_without_importing(tmp_path: Path) -> None:
