@@ -74,7 +74,7 @@ class _Start(msgspec.Struct, frozen=True):
     parties: dict[Word, tuple[Count, ...]]
     classes: tuple[str | int | float | bool, ...]
     settings: _Agreed
-    seed: Count
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     commit: Word
     known: dict[str, Count]
 

@@ -323,6 +323,14 @@ def _changed(events: list[Event], seq: int, **changes: object) -> list[Event]:
     return chain.events
 
 
+def test_the_largest_seed_that_a_campaign_draws_is_verified(tmp_path: Path) -> None:
+    stream, truth = fresh(tmp_path, n=24, seed=2**62 - 1)
+    label_all(stream, truth)
+    found = verify(stream.export())
+    assert found.holds
+    assert "audit orders" in {check.name for check in found.checks}
+
+
 @pytest.mark.parametrize("word", ["certify", "launch", "tell", "ask", "result"])
 def test_verify_fails_a_campaign_whose_log_lies(finished: Made, word: str) -> None:
     stream, _ = finished

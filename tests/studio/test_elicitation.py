@@ -158,6 +158,23 @@ def test_the_result_states_its_condition() -> None:
     assert stream.state.result.rate == 0.1
 
 
+def test_what_is_best_for_everybody_is_no_guess() -> None:
+    """One item is better in every column: nothing has to be asked."""
+    table = b"name,comfort,price\na,3,1\nb,2,2\nc,1,3\n"
+    stream = Stream(study(table, columns=("comfort", "price")))
+    assert stream.state.open is None
+    told = result(stream.config, stream.state, language("en"))
+    assert told["name"] == "a"
+    assert told["promise"].startswith("Whatever you prefer, nothing else in the list can be better")
+
+
+def test_who_stops_before_the_first_answer_gets_a_guess() -> None:
+    stream = Stream(study())
+    stream.add("elicit.stopped", {})
+    told = result(stream.config, stream.state, language("en"))
+    assert told["promise"] == "You have not decided anything yet: this is only a guess."
+
+
 def test_what_is_not_reached_is_no_promise_in_ranges_either() -> None:
     """Nobody promises that nothing is better by more than all of the way."""
     config = study(either=("comfort",), columns=("price",))

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from counterplay.studio.kinds import NewEvent
@@ -15,6 +16,7 @@ from counterplay.studio.kinds.guard_views import state_of
 from counterplay.studio.web import activity, people
 from counterplay.studio.web.guard_pages import chart, live_guard
 from counterplay.studio.web.texts import language
+from counterplay.studio.web.wizard import describe
 from studio.guards import guard_config
 from studio.studio_campaigns import HIDDEN, PARTIES, Labeller, campaign_config
 from studio.web_house import Web, catalogue
@@ -50,6 +52,25 @@ def test_a_study_without_a_name_is_told_so_beside_the_name(web: Web) -> None:
     assert sent.status_code == 422
     assert wrong_at(sent.text, "name", "Give the study a name.")
     assert "We ask." in sent.text
+
+
+def test_a_refused_campaign_says_above_the_form_that_its_file_is_gone(web: Web) -> None:
+    admin, path = web.admin(), "/admin/studies/new/campaign"
+    told = "Nothing was stored. Mend what is marked below; files have to be chosen again."
+    assert told not in admin.get(path).text
+    form = {**csrf(admin, path), "name": "Scans", "owner": "site", "classes": "benign"}
+    sent = admin.post(path, data=form, files={"file": ("t.csv", b"case,site\n1,a\n2,b\n")})
+    assert sent.status_code == 422
+    assert told in sent.text.partition("<form")[0]
+
+
+def test_columns_of_extreme_numbers_are_described() -> None:
+    close = [1e16, 1e16 + 2, 1e16 + 4, 1e16 + 4]
+    frame = pd.DataFrame({"wide": [1e308, -1e308, 5.0, 6.0], "close": close})
+    wide, close_by = describe(frame, language("en"))
+    assert not wide["numeric"]
+    assert wide["sample"] == "1e+308, -1e+308, 5.0"
+    assert [bar for bar in close_by["bars"] if bar] == [16.0, 16.0, 32.0]
 
 
 def test_a_coordinator_reads_what_is_wrong_in_the_form_she_sent(web: Web, tmp_path: Path) -> None:
@@ -170,6 +191,27 @@ def test_the_curve_of_a_guard_never_goes_back_in_time(web: Web) -> None:
     assert len(points) == len(order)
     assert points == sorted(points, key=lambda p: (p[0], -p[1]))  # every outcome adds to the harm
     assert points[0][0] == points[3][0]  # the first three came after that of round 3
+
+
+def test_what_happened_to_a_guard_is_told_from_the_newest_on(web: Web) -> None:
+    config = guard_config(purse=None)
+    study = web.store.new_study("guard", "Loans", config, actor="admin", open_now=True)
+    for number in range(40):  # the second model has to rest, the others go on in turn
+        state = web.store.fold_now(study.public_id).state
+        j = state.last["model"]
+        outcome = {"id": f"o{number}", "decision": number, "model": config["models"][j],
+                   "primary": 0.0, "secondary": float(j == 1)}  # fmt: skip
+        told = [NewEvent("guard.outcome", outcome, f"o:{number}", "service:1"),
+                NewEvent("guard.ended", {"after": number}, f"e:{number}", "service:1")]  # fmt: skip
+        web.store.append_all_now(study.public_id, told, expected=None)
+    state = state_of(web.store.fold_now(study.public_id).state)
+    with web.admin() as admin:
+        page = admin.get(f"/admin/studies/{study.public_id}").text
+    log = page.partition('<ul class="log">')[2].partition("</ul>")[0]
+    rounds = [int(number) for number in re.findall(r"round (\d+):</span>", log)]
+    assert rounds == sorted(rounds, reverse=True)
+    assert len(rounds) == len(state["alarms"]) + len(state["switches"])
+    assert state["alarms"][0]["round"] < state["switches"][-1]["round"]
 
 
 def test_more_people_than_are_listed_are_said(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,8 @@ def test_a_live_model_that_is_taken_down_is_replaced_at_once(web: Web) -> None:
     name, now = (state.config["models"][j] for j in (live, state.last["model"]))
     assert f"{name} was taken down in round {rounds} and is never served again." in done.text
     assert f"Live now: {now}." in done.text
+    left = sum(j == live for j, *_ in state.decisions)  # no outcome has come in
+    assert f"of its {left} open decision" in done.text
     token = web.store.new_token(guard, ["serve"])
     with web.client(headers={"authorization": f"Bearer {token}"}) as service:
         api = f"/api/guard/{guard.public_id}"

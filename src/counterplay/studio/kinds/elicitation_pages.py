@@ -81,7 +81,7 @@ def result(config: dict[str, Any], sitting: Sitting, t: Language) -> dict[str, A
             for j, column in enumerate(columns)
         ],
         "reasons": reasons(config, sitting, t),
-        "promise": promise(config, stated, t) if decided else t("result.undecided_all"),
+        "promise": (promise if decided else undecided)(config, stated, t),
         "bars": _bars(stated, names) if decided else [],
         "weights": [
             {"name": column["name"], "mean": mean, "low": low, "high": high}
@@ -108,6 +108,15 @@ def promise(config: dict[str, Any], stated: lines.ReliableStated, t: Language) -
     }
     key = "result.promise" if stated.regret_certificate <= config["target"] else "result.so_far"
     return t(f"{key}_ranged" if config["unknown"] else key, **words)
+
+
+def undecided(config: dict[str, Any], stated: lines.ReliableStated, t: Language) -> str:
+    """Say what holds without any decision: one item may be the best for everybody."""
+    regret = stated.regret_certificate
+    if stated.questions or stated.cannot_say or regret is None or regret > config["target"]:
+        return t("result.undecided_all")
+    key = "result.best_of_all_ranged" if config["unknown"] else "result.best_of_all"
+    return t(key, regret=t.percent(regret))
 
 
 def one_in(rate: float, t: Language) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 DIRECTIONS = ("ignore", "benefit", "cost", "either", "name_of")
+_LARGEST = 1e100  # beyond it a column is shown as words, like one with infinite numbers
 _BARS = 14
 _MOST_DRAFTS, _SECONDS = 20, 3_600.0
 _SHOWN_COLUMNS = 60
@@ -264,11 +265,13 @@ def describe(frame: pd.DataFrame) -> list[dict[str, Any]]:
     for column in frame.columns[:_SHOWN_COLUMNS]:
         numbers = pd.to_numeric(frame[column], errors="coerce")
         known = numbers.dropna().to_numpy(dtype=float)
-        known = known[np.isfinite(known)]
+        known = known[np.abs(known) < _LARGEST]
         numeric = len(known) > 0 and len(known) >= int(frame[column].notna().sum())
         row: dict[str, Any] = {"name": column, "numeric": numeric, "bars": [], "missing": []}
         if numeric:
-            counts = np.histogram(known, bins=_BARS)[0] if known.max() > known.min() else [1]
+            above, counts = known - known.min(), [1]
+            if above.max() > 0:
+                counts = np.histogram(above / above.max(), bins=_BARS, range=(0, 1))[0]
             top = max(1, int(np.max(counts)))
             row["bars"] = [round(32 * int(count) / top, 1) for count in counts]
             row |= {"low": float(known.min()), "high": float(known.max())}
