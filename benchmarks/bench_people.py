@@ -206,22 +206,24 @@ def panels() -> None:
     from counterplay.studies.elicitation.panels import _chances, _predicted, _split
     from counterplay.studies.elicitation.recorded import panel_of
 
-    what = "train tickets, hierarchical fit"
+    name = "train tickets"
     try:
-        train, test = _split(panel_of("train tickets"), 0)
-    except DataUnavailableError as error:
-        skipped(
-            "elicitation", what, f"{error!s:.100}".partition(" is neither ")[0] + " is not here"
-        )
-        return
+        panel = panel_of(name)
+    except DataUnavailableError:
+        skipped("elicitation", f"{name}, hierarchical fit", "not here, simulated people stand in")
+        name, panel = "simulated people", panel_of("simulated")
+    what = f"{name}, hierarchical fit"
+    train, test = _split(panel, 0)
     fit = timed(lambda: train.fit_population(random_state=0), cpu=True)
     population = fit.result
     found = _predicted(population, train, test, 4)
-    values, there, picked, _ = found.pop("truth")
+    values, there, picked, who = found.pop("truth")
     at = np.arange(len(picked))
 
     def log_loss(chances: Any) -> Any:
-        return -np.log(chances[at, picked])  # of every choice
+        """Mean loss of every person: choices of one person belong together."""
+        counts = np.bincount(who)
+        return np.bincount(who, -np.log(chances[at, picked]))[counts > 0] / counts[counts > 0]
 
     growth("elicitation", what, {train.n_people: fit}, size="people", bar=20.0)
     ours, loss = log_loss(found["hierarchical"]), f"{what}: log loss after 4 own choices"

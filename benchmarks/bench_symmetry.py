@@ -288,9 +288,9 @@ def _against(name: str, theirs: Any) -> None:
     (seconds, error), (their_seconds, their_error) = found
     what = "InvariantModule, small network on turned digits, 20 epochs"
     compare("invariance", f"{what}: error", error, their_error, package=name, unit="error",
-            against="an invariant network", note="other architectures")  # fmt: skip
+            against=f"an invariant network of {name}", note="other architectures")  # fmt: skip
     compare("invariance", f"{what}: fit", seconds, their_seconds, package=name,
-            against="an invariant network", note="other architectures")  # fmt: skip
+            against=f"an invariant network of {name}", note="other architectures")  # fmt: skip
 
 
 def _small_network() -> Any:

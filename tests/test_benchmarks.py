@@ -330,6 +330,26 @@ def test_every_peer_is_one_requirement_and_torch_is_pinned():
     assert peers.TORCH in (ROOT / "constraints.txt").read_text().splitlines()
 
 
+def test_every_peer_is_measured_and_stands_on_the_page_of_other_libraries():
+    scripts = "".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
+    page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").lower()
+    short = {"adversarial-robustness-toolbox": "art ", "modAL-python": "modal", "flwr": "flower"}
+    for name in records.peer_names() - {"ray"}:  # ray carries Flower's simulation
+        assert f'"{name}"' in scripts, name
+        assert short.get(name, name).lower() in page, name
+
+
+def test_the_page_of_other_libraries_says_how_far_we_went_with_each():
+    page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) > 40
+    for project, we, *_ in rows:
+        if project.strip() != "project":
+            assert we.strip() in {"ran", "imported", "read"}, project
+            if we.strip() != "read":
+                assert re.search(r"\d", project), f"{project}: which version?"
+
+
 def test_what_the_benchmarks_need_is_listed_and_what_is_missing_is_said(
     kept, monkeypatch, tmp_path
 ):
