@@ -111,7 +111,8 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="no Caddy here")
 def test_caddy_takes_its_file(tmp_path: Path) -> None:
     done = subprocess.run(
-        [str(shutil.which("caddy")), "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"],
+        [str(shutil.which("caddy")), "adapt", "--config", str(DEPLOY / "Caddyfile"),
+         "--adapter", "caddyfile"],
         capture_output=True, text=True, check=False, env={"HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
