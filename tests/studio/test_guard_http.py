@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -231,4 +232,9 @@ def test_a_guard_serves_with_a_token_whose_use_is_noted(
     path, head, study = guarded
     assert web.client(headers=head).get(f"{path}/serve").status_code == 200
     web.store._do(sa.update(t.setting).values(key=t.setting.c.key))  # after what waited
-    assert web.store.tokens(study)[0].last_used_at is not None
+    used = web.store.tokens(study)[0].last_used_at
+    assert used is not None
+    page = web.admin().get(f"/admin/studies/{study.public_id}").text
+    assert re.search(
+        rf'The last request with one came on <time[^>]*datetime="{re.escape(used)}"', page
+    )
