@@ -107,7 +107,7 @@ def test_a_version_that_the_log_does_not_name_is_not_added(
     assert verify(text).holds  # hashes alone prove no more
     with Studio(tmp_path / "d") as studio:
         studio.load(files[1])
-        with pytest.raises(errors.Refused, match="here already"):
+        with pytest.raises(errors.Refused, match="with an older log"):
             studio.load(text)
         assert studio.store.versions(studio.store.study(study.public_id)) == [3]
 
