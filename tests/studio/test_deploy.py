@@ -111,7 +111,8 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="no Caddy here")
 def test_caddy_takes_its_file(tmp_path: Path) -> None:
     done = subprocess.run(
-        ["caddy", "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"],
+        [str(shutil.which("caddy")), "adapt", "--config", str(DEPLOY / "Caddyfile"),
+         "--adapter", "caddyfile"],
         capture_output=True, text=True, check=False, env={"HOME": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -119,9 +120,64 @@ def test_caddy_takes_its_file(tmp_path: Path) -> None:
     assert '"max_size":25000000' in done.stdout
 
 
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Wait until somebody listens."""
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+
+
 @contextmanager
-def nginx(web: Web, folder: Path) -> Iterator[str]:
-    """The file of the operator, with a certificate and ports of its own."""
+def caddy(studio: str, folder: Path) -> Iterator[str]:
+    """The file of the operator, without https, and with a log of its own."""
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("no Caddy here")
+    port = free_port()
+    given = (DEPLOY / "Caddyfile").read_text().replace("{\n", "{\n\tadmin off\n", 1)
+    given = given.replace("studio.example.org {", f"http://127.0.0.1:{port} {{")
+    (folder / "Caddyfile").write_text(given.replace("127.0.0.1:8700", studio.partition("//")[2]))
+    words = [program, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+    with open(folder / "stderr", "wb") as log:
+        process = subprocess.Popen(words, stderr=log, env={"HOME": str(folder)}, cwd=folder)
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.mark.parametrize("proxy", ["nginx", "caddy"])
+def test_no_log_of_a_proxy_names_a_link_while_the_studio_is_down(
+    proxy: str, tmp_path: Path
+) -> None:
+    start = {"nginx": nginx, "caddy": caddy}[proxy]
+    secret = "aSecretThatNobodyMayReadInALog"
+    with (
+        start(f"http://127.0.0.1:{free_port()}", tmp_path) as url,
+        httpx.Client(base_url=url, verify=False, timeout=10) as client,
+    ):
+        for place in ("j", "admin/link"):
+            assert client.get(f"/{place}/{secret}").status_code == 502
+            assert client.post(f"/{place}/{secret}", data={"csrf": "x"}).status_code == 502
+    logs = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert logs
+    assert [path.name for path in logs if secret.encode() in path.read_bytes()] == []
+
+
+@contextmanager
+def nginx(studio: str, folder: Path) -> Iterator[str]:
+    """The file of the operator, with a certificate, ports and logs of its own."""
     if shutil.which("nginx") is None or shutil.which("openssl") is None:
         pytest.skip("no nginx here")
     key, pem = folder / "key.pem", folder / "cert.pem"
@@ -130,14 +186,13 @@ def nginx(web: Web, folder: Path) -> Iterator[str]:
          "-nodes", "-keyout", key, "-out", pem, "-days", "2", "-subj", "/CN=studio.example.org"],
         check=True, capture_output=True,
     )  # fmt: skip
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     given = (DEPLOY / "nginx.conf").read_text()
     server = given.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
     server = re.sub(r"(ssl_certificate\s+)\S+;", rf"\g<1>{pem};", server)
     server = re.sub(r"(ssl_certificate_key\s+)\S+;", rf"\g<1>{key};", server)
-    server = server.replace("http://127.0.0.1:8700", web.url)
+    server = server.replace("http://127.0.0.1:8700", studio)
+    server = server.replace("/var/log/nginx/", f"{folder}/")
     folder.chmod(0o755)
     (folder / "nginx.conf").write_text(
         f"pid {folder}/pid; error_log {folder}/error.log; daemon off; master_process off;\n"
@@ -150,11 +205,7 @@ def nginx(web: Web, folder: Path) -> Iterator[str]:
     assert checked.returncode == 0, checked.stderr
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
+        wait_for(port)
         yield f"https://127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -165,7 +216,7 @@ def test_nginx_passes_pages_and_live_numbers_on(web: Web, tmp_path: Path) -> Non
     guard = web.store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
     cookies = {"cp_admin": web.admin().cookies["cp_admin"]}
     with (
-        nginx(web, tmp_path) as url,
+        nginx(web.url, tmp_path) as url,
         httpx.Client(base_url=url, verify=False, cookies=cookies, timeout=10) as client,
     ):
         page = client.get("/admin/login")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from counterplay.studio.client import GuardClient
 from counterplay.studio.settings import Settings
-from counterplay.studio.store import Store
+from counterplay.studio.store import Store, links
+from counterplay.studio.store import tables as t
 from studio.guards import Service, guard_config
 
 if TYPE_CHECKING:
@@ -227,3 +230,37 @@ def test_the_client_needs_the_standard_library_only() -> None:
     found = subprocess.run([sys.executable, "-S", "-c", code, str(client.__file__)],
                            capture_output=True, text=True, check=True)  # fmt: skip
     assert found.stdout.strip() == "[]"
+
+
+def test_the_use_of_a_token_is_noted_once_a_minute(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = store.new_study("guard", "Loans", guard_config(), actor="admin", open_now=True)
+    token, clock = store.new_token(study, ["serve"]), [1000.0]
+
+    def noted() -> str | None:
+        store._do(sa.update(t.api_token).values(last_used_at=None))
+        assert store.use_token(token) is not None
+        return store.tokens(study)[0].last_used_at
+
+    monkeypatch.setattr(links.time, "monotonic", lambda: clock[0])
+    assert store.use_token("unknown") is None
+    assert noted() is not None
+    clock[0] += 59.0
+    assert noted() is None
+    clock[0] += 2.0
+    assert noted() is not None
+
+
+def test_a_guard_serves_with_a_token_whose_use_is_noted(
+    web: Web, guarded: tuple[str, dict[str, str], Any]
+) -> None:
+    path, head, study = guarded
+    assert web.client(headers=head).get(f"{path}/serve").status_code == 200
+    web.store._do(sa.update(t.setting).values(key=t.setting.c.key))  # after what waited
+    used = web.store.tokens(study)[0].last_used_at
+    assert used is not None
+    page = web.admin().get(f"/admin/studies/{study.public_id}").text
+    assert re.search(
+        rf'The last request with one came on <time[^>]*datetime="{re.escape(used)}"', page
+    )

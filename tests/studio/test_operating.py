@@ -222,6 +222,7 @@ def test_a_server_ends_at_once_while_pages_are_open(tmp_path: Path) -> None:
         with Store.open(Settings(data=Path(data))) as store:
             study = store.new_study("guard", "Loans", guard_config(), actor="a", open_now=True)
             secret = store.new_session(admin=store.admins()[0])
+            assert store.setting("base_url") == told["url"]  # for links of the command line
         live = f"{told['url']}/admin/studies/{study.public_id}/live"
         cookies = {"cp_admin": secret}
         with httpx.stream("GET", live, cookies=cookies, timeout=30) as answer:

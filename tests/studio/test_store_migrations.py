@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -111,35 +113,79 @@ def test_a_migration_that_fails_changes_nothing(
     assert all_ok(check_studio(settings))
 
 
+STARTED = """
+import sys, pathlib
+from counterplay.studio.settings import Settings
+from counterplay.studio.store import Store, migrations
+from counterplay.studio.store.database import make_engine
+settings = Settings(data=pathlib.Path(sys.argv[1]), database=sys.argv[2] or None)
+print("ready", flush=True)
+for line in sys.stdin:
+    migrations.HEAD, migrations.__file__ = line.split()
+    migrations.KNOWN = ("0001", migrations.HEAD)
+    engine = make_engine(settings)
+    print(migrations.migrate(engine, settings), flush=True)
+    engine.dispose()
+"""
+
+
+class Two:
+    """Two processes that bring a database up at the same moment."""
+
+    def __init__(self, settings: Settings) -> None:
+        command = [sys.executable, "-c", STARTED, str(settings.data), settings.database or ""]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.processes: list[Any] = [subprocess.Popen(command, **pipes) for _ in range(2)]
+        assert self.said() == ["ready", "ready"]
+
+    def said(self) -> list[str]:
+        """The next line of each."""
+        return sorted(one.stdout.readline().strip() for one in self.processes)
+
+    def migrate(self, head: str, module: str) -> list[str]:
+        """Whether each of them did something."""
+        for one in self.processes:
+            one.stdin.write(f"{head} {module}\n")
+            one.stdin.flush()
+        return self.said()
+
+    def end(self) -> None:
+        """Close their input, and wait."""
+        for one in self.processes:
+            one.communicate(timeout=60)
+
+
 @pytest.mark.claim("28.18")
-def test_two_starts_migrate_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_two_processes_that_start_together_migrate_once(
+    database: str,
+    tmp_path: Path,
+    tally: None,
+    following: Next,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    cluster = request.getfixturevalue("cluster")
-    monkeypatch.setattr(cluster, "template", "template0")
-    for settings in (
-        Settings(data=tmp_path / "a"),
-        Settings(data=tmp_path / "b", database=cluster.new_database()),
-    ):
-        done, begin = [], threading.Barrier(4)
-        settings.data.mkdir()
-
-        def start(
-            settings: Settings = settings,
-            done: list[bool] = done,
-            begin: threading.Barrier = begin,
-        ) -> None:
-            engine = make_engine(settings)
-            begin.wait()
-            done.append(migrations.migrate(engine, settings))
-            engine.dispose()
-
-        threads = [threading.Thread(target=start) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(done) == [False, False, False, True]
+    settings = Settings(data=tmp_path / "studio")
+    if database == "postgresql":
+        cluster = request.getfixturevalue("cluster")
+        monkeypatch.setattr(cluster, "template", "template0")  # without our tables
+        settings = Settings(data=tmp_path / "studio", database=cluster.new_database())
+    settings.data.mkdir()
+    two = Two(settings)
+    try:
+        assert two.migrate("0001", str(migrations.__file__)) == ["False", "True"]
+        with Store.open(settings) as store:
+            stream = new_stream(store)
+            store.append_now(stream, added(5, "a"), expected=0)
+        following.add("UPDATE study SET motto = 'new'")
+        assert two.migrate("0002", str(migrations.__file__)) == ["False", "True"]
+    finally:
+        two.end()
+    with Store.open(settings) as store:
+        assert [n for _, n in store.fold_now(stream).state["numbers"]] == [5]
+        with reading(store.engine) as connection:
+            assert connection.execute(sa.text("SELECT motto FROM study")).scalar() == "new"
+    assert len(list((settings.data / "backups").iterdir())) == 1
 
 
 @pytest.mark.claim("28.18")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +15,11 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from counterplay.commands.studio import app
+from counterplay.studio import scrubbing
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.scrubbing import scrub
 from counterplay.studio.settings import Settings
-from counterplay.studio.store import Store
+from counterplay.studio.store import Store, erasing
 
 if TYPE_CHECKING:
     from postgres import Cluster
@@ -92,3 +95,26 @@ def test_the_command_overwrites_a_file(tmp_path: Path, tally: None) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)[0] == "tables rewritten"
     assert holding(settings.data, marker) == []
+
+
+def test_a_log_that_somebody_reads_is_said_to_hold_what_was_erased(
+    tally: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, marker = Settings(data=tmp_path / "studio"), f"said{secrets.token_hex(8)}"
+    monkeypatch.setattr(erasing, "PATIENCE", 0.05)
+    monkeypatch.setattr(scrubbing, "PATIENCE", 0.05)
+    with Store.open(settings) as store:
+        store.new_admin("reader", password=None, role="owner")
+        with closing(sqlite3.connect(settings.data / "studio.sqlite")) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM admin").fetchone()
+            said_and_withdrawn(settings, marker)
+            assert "counterplay studio scrub" in caplog.text
+            assert holding(settings.data, marker) == ["studio.sqlite-wal"]
+            assert "run this again" in scrub(settings)[1]
+        assert scrub(settings)[1].startswith("write-ahead log overwritten")
+        assert holding(settings.data, marker) == []
+        caplog.clear()
+        said_and_withdrawn(settings, marker)  # nobody reads: nothing to say
+        assert caplog.text == ""
+        assert holding(settings.data, marker) == []

@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,16 +146,24 @@ def log(
         rows = [
             {"at": row["at"], "actor": row["actor"], "action": row["action"],
              "object": row["object"], "address_hash": row["address_hash"],
-             "detail": json.loads(row["detail"])}
+             "detail": _detail(row["detail"])}
             for row in store.audit_log(n)
         ]  # fmt: skip
     if as_json:
         print_json(rows)
         return
     for row in rows:
-        detail = json.dumps(row["detail"], ensure_ascii=True) if row["detail"] else ""
+        detail = json.dumps(row["detail"]) if row["detail"] else ""
         line = f"{row['at']}  {row['actor']:<12}  {row['action']:<16}  {row['object']}  {detail}"
         typer.echo("".join(c if c.isprintable() else "?" for c in line.rstrip()))
+
+
+def _detail(text: str) -> Any:
+    """Details as they are, or their text where it was too long to be kept whole."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _known(store: Store, name: str) -> AdminRow:

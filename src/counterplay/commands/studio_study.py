@@ -106,17 +106,25 @@ def export(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Write all events of a study as a file that ``counterplay verify`` recomputes."""
+    """Write all events of a study as a file that ``counterplay verify`` recomputes.
+
+    A study that was edited while it was open has one file per version under which people answered.
+    """
     with opened(data, database) as store:
         from counterplay.studio.exports import export_lines
 
-        lines = list(export_lines(store, store.study(study), version))
+        row = store.study(study)
+        lines = list(export_lines(store, row, version))
         write_atomic(out, "".join(lines))
+        others = [n for n in store.versions(row) if n != (version or row.version)]
         store.audit(OPERATOR, "study.export", study, {"events": len(lines) - 1})
     if as_json:
         print_json({"study": study, "file": str(out), "events": len(lines) - 1})
-    else:
-        typer.echo(f"{len(lines) - 1} events written to {out}; check it: counterplay verify {out}")
+        return
+    typer.echo(f"{len(lines) - 1} events written to {out}; check it: counterplay verify {out}")
+    for number in others:
+        told = f"answers under version {number} are in a file of their own: --version {number}"
+        typer.echo(told)
 
 
 @app.command("import", epilog="Example: counterplay studio study import export.jsonl")

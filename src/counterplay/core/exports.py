@@ -34,6 +34,7 @@ from counterplay.core.records import (
 
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Salt = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+Version = Annotated[int, Meta(ge=1, le=1_000_000)]
 KINDS = ("elicitation", "labeling", "campaign", "guard", "audit")
 START = "0" * 64
 """What the first event of a stream has for a previous hash."""
@@ -66,8 +67,8 @@ class StudyLine(Record, frozen=True, omit_defaults=True):
     library_version: Name
     fold_version: Positive
     heads: Annotated[tuple[Head, ...], Meta(max_length=1_000_000)]
-    study_version: Positive | None = None
-    other_versions: Annotated[tuple[Positive, ...], Meta(max_length=10_000)] = ()
+    study_version: Version | None = None
+    other_versions: Annotated[tuple[Version, ...], Meta(max_length=10_000)] = ()
 
 
 class Event(Record, frozen=True):

@@ -219,16 +219,15 @@ def _beside(
     here = read_events(connection, key)
     named = [(event.body.get("version"), event.body.get("config_hash"))
              for event in here if event.kind in _VERSIONS and event.body is not None]  # fmt: skip
-    if (
-        row.kind != kind.name
-        or version in connection.execute(known).scalars()
-        or (version, digest) not in named
-    ):
-        raise Refused(f"The study {key} is here already; nothing was imported.")
-    if not own or [event.hash for event in own] != [event.hash for event in here[: len(own)]]:
+    if row.kind != kind.name or version in connection.execute(known).scalars():
         raise Refused(
-            f"The study {key} is here already with an older log, or another one; nothing was "
-            "imported. Import the newest of its exports first."
+            f"The study {key} or one of its streams is here already; nothing was imported."
+        )
+    same = [event.hash for event in own] == [event.hash for event in here[: len(own)]]
+    if not own or not same or (version, digest) not in named:
+        raise Refused(
+            f"The study {key} is here with an older log, or another one; nothing was imported. "
+            "Import its newest export into a studio that does not have it, then the others."
         )
     if version > row.version:
         newest = {"version": version, "config_hash": digest}

@@ -133,7 +133,7 @@ class Records(Rows):
         """
         mark, known = self.settings.data / MARK, self.setting("folder")
         if known is None:
-            if not mark.exists():
+            if not _read(mark):
                 write_atomic(mark, secrets.token_hex(8))
             self._insert_setting("folder", json.dumps(_read(mark)))
         elif self.settings.database is None:  # the database lies in the folder itself

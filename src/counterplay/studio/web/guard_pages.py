@@ -50,12 +50,13 @@ async def dashboard(
     values = await house.store.view(house.store.stream_of(study), look)
     down = request.query_params.get("down", "")
     rows = {str(row["number"]): row for row in values["guard"]["models"] if "removed" in row}
-    tokens = len(await house.store.run(house.store.tokens, study))
+    tokens = await house.store.run(house.store.tokens, study)
     return pages.page(
         request, "guard_dashboard.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
         wrong=None if wrong is None else str(wrong), field=None if wrong is None else wrong.field,
-        token=token, tokens=tokens, chosen=chosen, down=rows.get(down),
+        token=token, tokens=len(tokens), chosen=chosen, down=rows.get(down),
+        used=max((one.last_used_at or "" for one in tokens), default=""),
         chart=chart(values["guard"]),
         api=f"{base_of(request, house)}/api/guard/{study.public_id}", **values,
     )  # fmt: skip
