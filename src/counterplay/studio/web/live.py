@@ -163,9 +163,9 @@ async def study_events(request: Request) -> Response:
     house, words = house_of(request), pages.reader(request)
     stream, who = house.store.stream_of(study), f"coordinator {words.code}"
     if study.kind == "campaign":
-        from counterplay.studio.kinds.campaign_views import numbers
+        from counterplay.studio.kinds.campaign_live import live_coordinator
 
-        return events(request, stream, who, lambda f: numbers(f.state, None))
+        return events(request, stream, who, lambda f: live_coordinator(f.state, words))
     if study.kind == "guard":
         from counterplay.studio.web.guard_pages import live_guard
 
