@@ -19,6 +19,7 @@ from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import activity, pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.live import head
 from counterplay.studio.web.sessions import admin_study
 from counterplay.studio.web.studies import base_of, safe_cell
 
@@ -54,7 +55,7 @@ async def show(
         found = coordinator(folded.state)
         if estimate and not found["problem"]:
             found["ledger"] = ledger(folded.state, None, estimate=True)
-        return {**found, "live": coordinator_texts(found, words)}
+        return {**found, "live": coordinator_texts(found, words), "head": head(folded, words)}
 
     values = await house.store.view(house.store.stream_of(study), look)
     parties = await house.store.run(house.store.parties, study)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
+from counterplay.core.exports import receipt
 from counterplay.studio.errors import Unavailable
 from counterplay.studio.web import pages
 from counterplay.studio.web.house import House, house_of
@@ -152,6 +153,11 @@ async def _follow_people(feed: Feed, study: StudyRow, words: Language) -> AsyncI
                 del feed.people[study.id]
 
 
+def head(folded: Folded, words: Language) -> str:
+    """Number and code of the newest entry of a stream: what a coordinator publishes."""
+    return words("study.head", n=words.number(folded.seq), code=receipt(folded.hash))
+
+
 def message(name: str, data: str) -> str:
     """Return an event as it is sent."""
     return f"event: {name}\ndata: {data}\n\n"
@@ -165,11 +171,16 @@ async def study_events(request: Request) -> Response:
     if study.kind == "campaign":
         from counterplay.studio.kinds.campaign_live import live_coordinator
 
-        return events(request, stream, who, lambda f: live_coordinator(f.state, words))
+        return events(
+            request, stream, who,
+            lambda f: live_coordinator(f.state, words) | {"head": head(f, words)},
+        )  # fmt: skip
     if study.kind == "guard":
         from counterplay.studio.web.guard_pages import live_guard
 
-        return events(request, stream, who, lambda f: live_guard(f.state, words))
+        return events(
+            request, stream, who, lambda f: live_guard(f.state, words) | {"head": head(f, words)}
+        )
     if study.kind == "elicitation":
         return _streamed(request, _follow_people(feed_of(house), study, words))
     return events(request, stream, who, lambda f: {"events": str(f.seq)})

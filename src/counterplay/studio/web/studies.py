@@ -15,6 +15,7 @@ from counterplay.studio.store.base import PartyRow, StudyRow
 from counterplay.studio.web import activity, pages, security, sessions
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.live import head
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -212,11 +213,13 @@ async def _elicitation(
     days = await house.store.run(activity.per_day, house.store, study)
     used = await house.store.run(house.store.open_links, study)
     words = pages.reader(request)
+    newest = await house.store.view(house.store.stream_of(study), lambda f: head(f, words))
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
         days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
+        head=newest,
         edited=request.query_params.get("edited") == "1",
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
