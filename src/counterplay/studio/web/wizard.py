@@ -205,7 +205,7 @@ async def _columns(request: Request, draft: Draft, wrong: str | None) -> Respons
     return pages.page(
         request, "new_columns.html", status=200 if wrong is None else 422, rows=rows,
         chosen=chosen, units=draft.fields.get("units", {}), wrong=wrong, csrf=who.token(house),
-        at=_column_of(wrong, rows),
+        at=_column_of(wrong, rows), columns=draft.frame.shape[1],
         key=request.path_params["key"], directions=DIRECTIONS,
     )  # fmt: skip
 
