@@ -68,7 +68,7 @@
     source.addEventListener("numbers", (event) => {
       for (const [name, text] of Object.entries(JSON.parse(event.data))) {
         const [id, attribute] = name.split("@"); // a curve is an attribute of its line
-        if (["points", "y", "y1", "y2", "width", "aria-label"].includes(attribute)) {
+        if (["points", "y", "y1", "y2", "width", "value", "max", "aria-label"].includes(attribute)) {
           document.getElementById(id)?.setAttribute(attribute, text);
           continue;
         }

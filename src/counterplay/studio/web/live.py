@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ Look = Callable[["Folded"], dict[str, str]]
 Told = tuple[str, bool]  # the numbers, and whether to load the page again
 router = APIRouter()
 HEARTBEAT = 15.0
+POLL = 2.0
 MOST_LISTENERS = 1_000
 _NOTHING = ": still here\n\n"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -60,10 +62,24 @@ class Feed:
             self._told.popitem(last=False)
         return await asyncio.shield(task)
 
+    async def polled(self, who: str, look: Callable[[], dict[str, str]]) -> Told:
+        """Return what was looked up at most a moment ago for an audience."""
+        tick, key = int(time.monotonic() / POLL), ("", who)
+        known = self._told.get(key)
+        if known is None or known[0] != tick or known[1].cancelled():
+            known = self._told[key] = (tick, asyncio.ensure_future(self._look_up(look)))
+        return await asyncio.shield(known[1])
+
+    async def _look_up(self, look: Callable[[], dict[str, str]]) -> Told:
+        return _told(await self.house.store.run(look))
+
     async def _look(self, stream: str, seq: int, look: Look) -> Told:
-        found = await self.house.store.view(stream, look, known=seq)
-        again = found.pop("reload", None) is not None
-        return json.dumps(found, ensure_ascii=False, allow_nan=False), again
+        return _told(await self.house.store.view(stream, look, known=seq))
+
+
+def _told(found: dict[str, str]) -> Told:
+    again = found.pop("reload", None) is not None
+    return json.dumps(found, ensure_ascii=False, allow_nan=False), again
 
 
 def feed_of(house: House) -> Feed:
@@ -91,6 +107,12 @@ def events(request: Request, stream: str, who: str, look: Look) -> Response:
     """
     feed = feed_of(house_of(request))
     return _streamed(request, _follow(feed, stream, who, look))
+
+
+def polled(request: Request, who: str, look: Callable[[], dict[str, str]]) -> Response:
+    """Tell what no stream tells: looked up every few seconds, once for all of an audience."""
+    feed = feed_of(house_of(request))
+    return _streamed(request, _poll(feed, who, look))
 
 
 def _streamed(request: Request, told: AsyncIterator[str]) -> Response:
@@ -133,6 +155,19 @@ async def _follow(feed: Feed, stream: str, who: str, look: Look) -> AsyncIterato
             waiting = asyncio.ensure_future(anext(changes))
     finally:
         waiting.cancel()
+
+
+async def _poll(feed: Feed, who: str, look: Callable[[], dict[str, str]]) -> AsyncIterator[str]:
+    before = ""
+    yield "retry: 3000\n\n"
+    while not feed.house.store.changed.closed:
+        numbers, again = await feed.polled(who, look)
+        if again:
+            yield message("reload", "{}")
+            return
+        yield message("numbers", numbers) if numbers != before else _NOTHING
+        before = numbers
+        await asyncio.sleep(POLL)
 
 
 async def _follow_people(feed: Feed, study: StudyRow, words: Language) -> AsyncIterator[str]:
