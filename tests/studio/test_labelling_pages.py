@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 import time
@@ -14,6 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds.campaign_live import ledger_texts
+from counterplay.studio.web.texts import language
 from studio.listeners import listen_all
 from studio.studio_campaigns import (
     CARD,
@@ -404,5 +407,55 @@ def test_those_who_wait_are_told_by_one_look(web: Web, tmp_path: Path, monkeypat
         works.client.post(f"{works.home}/answer", data=sent, follow_redirects=False)
 
     heard, _ = asyncio.run(listen_all(waits.client, f"{waits.home}/events?waiting=1", 30, change))
-    assert all(first != later for first, later in heard)
+    assert len(heard) == 30
     assert len([look for look in looks if "follow" in look or "card" in look]) == 1
+
+
+LIVE = re.compile(r'data-live="([^"]+)"[^>]*>([^<]*)<')
+
+
+def test_everything_on_a_ledger_moves_with_the_answers(web: Web, tmp_path: Path) -> None:
+    study, truth = opened(web, tmp_path)
+    clinic, admin = Labeller(web, study, "clinic 0"), web.admin()
+    home, own = f"/admin/studies/{study.public_id}", {"you", "asked-0", "bar-asked-0"}
+    pages = (
+        (admin, home, f"{home}/live", {"answered", "answers-0"}),
+        (clinic.client, f"{clinic.home}/ledger", f"{clinic.home}/events", own),
+    )
+    before = [browser.get(page).text for browser, page, _, _ in pages]
+    for _ in range(12):
+        item, fields = clinic.cards[0]
+        clinic.answer(fields, int(truth[item]))
+    for (browser, page, path, moving), old in zip(pages, before):
+        with browser.stream("GET", path) as answer:
+            data = next(x for x in answer.iter_lines() if x.startswith("data: ") and len(x) > 10)
+        told = json.loads(data.removeprefix("data: "))
+        new = browser.get(page).text
+        shown = {k: html.unescape(v) for k, v in LIVE.findall(new) if not k.startswith("since")}
+        assert shown == {k: v for k, v in told.items() if k in shown}
+        stale = dict(LIVE.findall(old))
+        assert stale.keys() - set(told) == set()
+        assert moving <= {k for k in shown if html.unescape(stale[k]) != shown[k]}
+        for name in (k for k in told if "@" in k):
+            element, attribute = name.split("@")
+            tag = re.search(f'<[a-z]+ [^>]*id="{element}"[^>]*>', new)
+            assert tag is not None
+            assert f' {attribute}="{told[name]}"' in tag[0]
+
+
+def test_a_certificate_is_a_sentence_that_moves() -> None:
+    row = {"asked": 3, "alone_at_least": 4, "saved_at_least": 1, "free": None, "retracted": 0,
+           "finished_by": "joint", "party": "clinic 0"}  # fmt: skip
+    sure = {"scope": "all parties", "bound": 0.05, "items": 100, "confidence": 0.95, "checked": 61,
+            "wrong": 1, "withdrawn": 1, "first_to": None}  # fmt: skip
+    found = {"rows": [row], "widest": 8, "total": row, "parties": 1, "nobody_more": True,
+             "nobody_more_but": True, "certificates": []}  # fmt: skip
+    words = language("en")
+    none = ledger_texts(found, "clinic 0", words)
+    some = ledger_texts({**found, "certificates": [sure]}, "clinic 0", words)
+    assert none.keys() == some.keys()
+    assert none["no-certificate"] == "Nothing can be signed yet."
+    assert some["no-certificate"] == none["certificate-0"] == ""
+    assert some["certificate-0"].startswith("All parties: at most 5\xa0% of 100 labels are wrong")
+    assert some["certificate-0"].endswith("the bound is about items that would stay.")
+    assert (some["fill-asked-0@width"], some["free-0"]) == ("37.50", "–")

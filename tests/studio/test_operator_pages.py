@@ -67,7 +67,7 @@ def test_a_refused_campaign_says_above_the_form_that_its_file_is_gone(web: Web) 
 def test_columns_of_extreme_numbers_are_described() -> None:
     close = [1e16, 1e16 + 2, 1e16 + 4, 1e16 + 4]
     frame = pd.DataFrame({"wide": [1e308, -1e308, 5.0, 6.0], "close": close})
-    wide, close_by = describe(frame, language("en"))
+    wide, close_by = describe(frame)
     assert not wide["numeric"]
     assert wide["sample"] == "1e+308, -1e+308, 5.0"
     assert [bar for bar in close_by["bars"] if bar] == [16.0, 16.0, 32.0]

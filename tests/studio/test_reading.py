@@ -48,7 +48,7 @@ def test_what_is_wrong_comes_back_with_its_field() -> None:
              "confidence": "95"}  # fmt: skip
     items = pool(80)[0].to_csv(index=False).encode()
     with pytest.raises(InvalidInputError, match="There is no column 'nobody'") as told:
-        reading.read_apart("campaign", given, items, MEMORY)
+        reading.read_apart("campaign", given, items, MEMORY, {})
     assert getattr(told.value, "field", None) == "owner"
 
 
@@ -57,9 +57,15 @@ def test_the_pages_hand_large_tables_on(web: Web, monkeypatch: pytest.MonkeyPatc
     """Nothing of a large table is parsed in the server."""
     handed: list[tuple[str, int, int]] = []
 
-    def apart(what: str, given: dict[str, Any], content: bytes, memory: int) -> Any:
+    def apart(
+        what: str,
+        given: dict[str, Any],
+        content: bytes,
+        memory: int,
+        beside: dict[str, bytes] | None,
+    ) -> Any:
         handed.append((what, len(content), memory))
-        return reading._work(what)(given, content)
+        return reading._make(what, given, content, beside)
 
     monkeypatch.setattr(reading, "SMALL", 100)
     monkeypatch.setattr(reading, "read_apart", apart)

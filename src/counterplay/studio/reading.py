@@ -36,32 +36,49 @@ WORK = {
     "elicitation": ("counterplay.studio.web.wizard", "config_of"),
     "campaign": ("counterplay.studio.web.new_campaign", "config_of"),
 }
-"""What can be made of a table: functions of what was entered and of the bytes of the file."""
+"""What can be made of a table: functions of what was entered, the file, and what came with it."""
 TOO_MUCH = "The table is too large to be read here: leave out columns or rows."
 _TURN = ThreadPoolExecutor(1, thread_name_prefix="studio-reading")
 
 
-async def read(store: Store, what: str, given: dict[str, Any], content: bytes) -> Any:
-    """Return what ``WORK[what]`` makes of a table; in another process if the table is large.
+async def read(
+    store: Store,
+    what: str,
+    given: dict[str, Any],
+    content: bytes,
+    beside: dict[str, bytes] | None = None,
+) -> Any:
+    """Return what ``WORK[what]`` makes of a table; in another process if it is large.
+
+    ``beside`` are the files that came with the table, such as pictures.
 
     Raises
     ------
     InvalidInputError
         What is wrong with the table or with what was entered, in one sentence.
     """
-    if len(content) <= SMALL:
-        return await store.run(_work(what), given, content)
+    if len(content) + sum(map(len, (beside or {}).values())) <= SMALL:
+        return await store.run(_make, what, given, content, beside)
     memory, loop = store.settings.job_memory, asyncio.get_running_loop()
-    return await loop.run_in_executor(_TURN, read_apart, what, given, content, memory)
+    return await loop.run_in_executor(_TURN, read_apart, what, given, content, memory, beside)
 
 
-def read_apart(what: str, given: dict[str, Any], content: bytes, memory: int) -> Any:
+def read_apart(
+    what: str,
+    given: dict[str, Any],
+    content: bytes,
+    memory: int,
+    beside: dict[str, bytes] | None = None,
+) -> Any:
     """Let another process read a table, within ``memory`` bytes and :data:`SECONDS`."""
-    order = json.dumps({"what": what, "given": given, "memory": memory}).encode()
+    sizes = None if beside is None else {name: len(data) for name, data in beside.items()}
+    order = json.dumps(
+        {"what": what, "given": given, "memory": memory, "table": len(content), "beside": sizes}
+    ).encode()
     try:
         done = subprocess.run(
             [sys.executable, "-m", __name__],
-            input=order + b"\n" + content,
+            input=b"".join([order, b"\n", content, *(beside or {}).values()]),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=SECONDS,
@@ -85,11 +102,14 @@ def main() -> None:
     from counterplay.studio.store.append import LARGEST
     from counterplay.studio.worker import limit_memory
 
-    order = json.loads(sys.stdin.buffer.readline())
+    stream = sys.stdin.buffer
+    order = json.loads(stream.readline())
     limit_memory(order["memory"])
     told: dict[str, Any]
     try:
-        told = {"made": _work(order["what"])(order["given"], sys.stdin.buffer.read())}
+        content, sizes = stream.read(order["table"]), order["beside"]
+        beside = None if sizes is None else {name: stream.read(n) for name, n in sizes.items()}
+        told = {"made": _make(order["what"], order["given"], content, beside)}
     except MemoryError:
         told = {"wrong": TOO_MUCH, "field": "file"}
     except InvalidInputError as error:
@@ -100,10 +120,10 @@ def main() -> None:
     sys.stdout.buffer.write(answer)
 
 
-def _work(what: str) -> Callable[[dict[str, Any], bytes], Any]:
+def _make(what: str, given: dict[str, Any], content: bytes, beside: dict[str, bytes] | None) -> Any:
     module, name = WORK[what]
-    found: Callable[[dict[str, Any], bytes], Any] = getattr(import_module(module), name)
-    return found
+    make: Callable[..., Any] = getattr(import_module(module), name)
+    return make(given, content) if beside is None else make(given, content, beside)
 
 
 if __name__ == "__main__":

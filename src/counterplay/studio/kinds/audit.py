@@ -29,6 +29,7 @@ from counterplay.core.files import read_limited
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import KeyReuse, Refused
 from counterplay.studio.kinds import FileName, NewEvent, typed
+from counterplay.studio.kinds.audit_sections import Announced
 
 if TYPE_CHECKING:
     from counterplay.studio.store import Store
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SERVER = "studio"
 MOST_BYTES = 20 * 2**20
 MOST_ROWS, MOST_COLUMNS = 200_000, 500
+MOST_STAGES = 40
 MODELS = (".onnx", ".skops")
 _MAGIC = {
     b"PK": "a zip archive", b"\x80\x02": "a pickle", b"\x80\x03": "a pickle",
@@ -312,6 +314,7 @@ def run(
     from counterplay.auditing.api import run_audit
     from counterplay.auditing.config import Config
     from counterplay.auditing.inputs import read_inputs
+    from counterplay.auditing.section import load_sections
 
     _check_model(config["model"])  # an imported study was not checked when it was made
     if "config" in config["files"]:
@@ -330,6 +333,7 @@ def run(
         model = models / config["model"]
     inputs = read_inputs(model, paths["table"], settings, jobs=jobs)
     stages: dict[str, dict[str, Any]] = {}
+    found_so_far: list[dict[str, Any]] = []
     begun: dict[str, float] = {}
     last = time.monotonic()
 
@@ -341,12 +345,20 @@ def run(
         stages[name] = {"done": int(done), "of": int(of), "used": round(used, 1)}
         if done:
             stages[name]["planned"] = round(used * of / done, 1)
-        if not beat({"stages": [{"name": k, **v} for k, v in stages.items()][-40:]}):
+        tell()
+
+    def tell() -> None:
+        listed = [{"name": k, **v} for k, v in stages.items()][-MOST_STAGES:]
+        if not beat({"stages": listed, "findings": found_so_far}):
             raise Lost
+
+    def finished(title: str, sentences: list[str]) -> None:
+        found_so_far.append({"title": title[:200], "sentences": sentences[:5]})
+        tell()
 
     found = run_audit(
         inputs,
-        sections=config["sections"],
+        sections=[Announced(section, finished) for section in load_sections(config["sections"])],
         progress=progress,
         store=home / "audit.sqlite",
         judge_gates=settings.confirmed,

@@ -34,6 +34,8 @@ MOST_COLUMNS = 500
 MOST_IMAGE_BYTES = 20 * 2**20
 LARGEST_SIDE = 640
 """Images are shown, not measured: they are re-encoded and made this small."""
+MOST_PIXELS = 50_000_000
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 _SETTINGS = ("scope", "noise", "first_to", "free", "stake", "batch")
 
 
@@ -251,7 +253,9 @@ def _images(frame: pd.DataFrame, raw: dict[str, Any], folder: Path) -> list[str]
         if not path.is_relative_to(folder.resolve()):
             raise InvalidInputError(f"line {row + 2}: the image {shown(name, 60)} is elsewhere")
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=_FORMATS) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise ValueError
                 image.thumbnail((LARGEST_SIDE, LARGEST_SIDE))
                 out = io.BytesIO()
                 image.convert("RGB").save(out, "WEBP", quality=80)

@@ -186,23 +186,6 @@ def _other_rule(state: CampaignFold) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def numbers(state: CampaignFold, party: str | None) -> dict[str, str]:
-    """The numbers that change while a page is open, as texts by name."""
-    rows = accounts(state, handed_out=party is not None)
-    told = {}
-    for i, row in enumerate(rows):
-        if party is None or row["party"] == party:
-            key = str(i) if party is None else "own"
-            told[f"asked-{key}"] = str(row["asked"])
-            told[f"alone-{key}"] = str(row["alone_at_least"])
-            told[f"saved-{key}"] = str(row["saved_at_least"])
-    told["asked-all"] = str(sum(row["asked"] for row in rows))
-    told["alone-all"] = str(sum(row["alone_at_least"] for row in rows))
-    told["saved-all"] = str(sum(row["saved_at_least"] for row in rows))
-    told["answered-all"] = str(len(state.answers))
-    return told
-
-
 def _shown(state: CampaignFold, item: int) -> tuple[str, list[tuple[str, str]]]:
     page = state.config["page"]
     row = page["rows"][item]

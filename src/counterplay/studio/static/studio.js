@@ -68,12 +68,14 @@
     source.addEventListener("numbers", (event) => {
       for (const [name, text] of Object.entries(JSON.parse(event.data))) {
         const [id, attribute] = name.split("@"); // a curve is an attribute of its line
-        if (["points", "y", "y1", "y2"].includes(attribute)) {
+        if (["points", "y", "y1", "y2", "width", "value", "max", "aria-label"].includes(attribute)) {
           document.getElementById(id)?.setAttribute(attribute, text);
           continue;
         }
         document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`).forEach((element) => {
-          if (element.textContent !== text) element.textContent = text;
+          const said = element.matches("time") && text ? told.format(new Date(text)) : text;
+          if (element.textContent !== said) element.textContent = said;
+          (element.closest("[data-slot]") || element).hidden = !text;
         });
       }
     });

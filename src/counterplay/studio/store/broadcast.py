@@ -17,7 +17,7 @@ class Broadcast:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: dict[str | int, set[_Listener]] = {}
-        self._closed = False
+        self.closed = False
 
     def followed(self) -> tuple[list[str], list[int]]:
         """Return the streams and the studies that somebody listens to."""
@@ -41,7 +41,7 @@ class Broadcast:
             for name in names:
                 self._listeners.setdefault(name, set()).add(listener)
         try:
-            while not self._closed:
+            while not self.closed:
                 await listener.event.wait()
                 listener.event.clear()
                 news, listener.news = listener.news, {}
@@ -57,7 +57,7 @@ class Broadcast:
 
     def close(self) -> None:
         """End all listening."""
-        self._closed = True
+        self.closed = True
         with self._lock:
             everyone = {one for group in self._listeners.values() for one in group}
         for listener in everyone:

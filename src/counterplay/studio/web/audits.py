@@ -17,14 +17,17 @@ from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.web import pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.live import polled
 from counterplay.studio.web.sessions import admin
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from counterplay.studio.store.base import StudyRow
+    from counterplay.studio.store.base import JobRow, StudyRow
+    from counterplay.studio.web.texts import Language
 
 router = APIRouter()
+MOST_STAGES, _SECTIONS = 40, 12  # places on the page
 SANDBOX = {
     "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; "
     "img-src data:; font-src data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
@@ -81,9 +84,52 @@ async def show_audit(request: Request) -> Response:
     return pages.page(
         request, "audit_show.html", study=study, who=who, job=job, finished=state.finished,
         artifacts=artifacts, gates=(state.finished or {}).get("gates", []),
-        not_judged=_not_judged(state.finished),
-        headers={"refresh": "4"} if job is not None and job.state in ("ready", "running") else None,
+        not_judged=_not_judged(state.finished), live=progress_texts(job, pages.reader(request)),
     )  # fmt: skip
+
+
+async def follow_audit(request: Request) -> Response:
+    """Tell the stages and findings while a worker is at it; looked up once for all who look."""
+    await admin(request)
+    house, words = house_of(request), pages.reader(request)
+    study = await _study(request, house)
+
+    def look() -> dict[str, str]:
+        jobs = (j for j in house.store.jobs() if j.args.get("study") == study.public_id)
+        job = next(jobs, None)
+        return progress_texts(job, words) | ({} if _at_work(job) else {"reload": "yes"})
+
+    return polled(request, f"{study.public_id} {words.code}", look)
+
+
+def _at_work(job: JobRow | None) -> bool:
+    return job is not None and job.state in ("ready", "running")
+
+
+def progress_texts(job: JobRow | None, t: Language) -> dict[str, str]:
+    """Stages and findings of a running audit, as texts by name; places that wait are empty."""
+    told = {"state": t(f"audit.job_{job.state if job else 'none'}")}
+    progress = (job.progress if job else None) or {}
+    stages, found = progress.get("stages", []), progress.get("findings", [])
+    told["waiting"] = "" if stages else t("audit.waiting")
+    for i in range(MOST_STAGES):
+        told |= _stage(stages[i] if i < len(stages) else None, i, t)
+    for i in range(_SECTIONS):
+        one = found[i] if i < len(found) else {"title": "", "sentences": []}
+        told |= {f"section-{i}": one["title"], f"finding-{i}": "\n".join(one["sentences"])}
+    return told
+
+
+def _stage(stage: dict[str, Any] | None, i: int, t: Language) -> dict[str, str]:
+    if stage is None:
+        return {f"stage-{i}": "", f"count-{i}": "", f"bar-{i}@value": "0", f"bar-{i}@max": "1"}
+    count = f"{stage['done']} / {stage['of']}" if stage["of"] else "–"
+    if "planned" in stage:
+        used, planned = t.number(stage["used"], 1), t.number(stage["planned"], 1)
+        count += f" · {t('audit.seconds', used=used, planned=planned)}"
+    done, of = str(stage["done"]), str(max(1, stage["of"]))
+    return {f"stage-{i}": stage["name"], f"count-{i}": count, f"bar-{i}@value": done,
+            f"bar-{i}@max": of}  # fmt: skip
 
 
 async def audit_page(request: Request) -> Response:
@@ -188,5 +234,6 @@ async def _uploads(request: Request) -> tuple[dict[str, str], dict[str, tuple[st
 router.add_route("/admin/audits", show_audits, methods=["GET"])
 router.add_route("/admin/audits", new_audit, methods=["POST"])
 router.add_route("/admin/audits/{study}", show_audit, methods=["GET"])
+router.add_route("/admin/audits/{study}/live", follow_audit, methods=["GET"])
 router.add_route("/admin/audits/{study}/page", audit_page, methods=["GET"])
 router.add_route("/admin/audits/{study}/files/{name}", audit_file, methods=["GET"])

@@ -19,6 +19,7 @@ from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import activity, pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.live import head
 from counterplay.studio.web.sessions import admin_study
 from counterplay.studio.web.studies import base_of, safe_cell
 
@@ -44,16 +45,17 @@ async def show(
 ) -> Response:
     """Show progress, ledger, disagreements and files; what is wrong stands in the form ``at``."""
     who, _ = await admin_study(request)
-    house = house_of(request)
+    house, words = house_of(request), pages.reader(request)
     estimate = request.query_params.get("estimate") == "1"
 
     def look(folded: Folded) -> dict[str, Any]:
+        from counterplay.studio.kinds.campaign_live import coordinator_texts
         from counterplay.studio.kinds.campaign_views import coordinator, ledger
 
         found = coordinator(folded.state)
         if estimate and not found["problem"]:
             found["ledger"] = ledger(folded.state, None, estimate=True)
-        return found
+        return {**found, "live": coordinator_texts(found, words), "head": head(folded, words)}
 
     values = await house.store.view(house.store.stream_of(study), look)
     parties = await house.store.run(house.store.parties, study)

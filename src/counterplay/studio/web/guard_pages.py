@@ -15,6 +15,7 @@ from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import house_of
+from counterplay.studio.web.live import head
 from counterplay.studio.web.sessions import admin_study
 from counterplay.studio.web.studies import base_of
 
@@ -45,7 +46,8 @@ async def dashboard(
         from counterplay.studio.kinds.guard_views import live_numbers, promise, state_of
 
         return {"guard": state_of(folded.state), "promise": promise(folded.state),
-                "live": live_numbers(folded.state, words)}  # fmt: skip
+                "live": live_numbers(folded.state, words),
+                "head": head(folded, words)}  # fmt: skip
 
     values = await house.store.view(house.store.stream_of(study), look)
     down = request.query_params.get("down", "")

@@ -115,16 +115,18 @@ async def show_answers(request: Request) -> Response:
 async def show_ledger(request: Request) -> Response:
     """Show the party's own account and the sum of all."""
     who = await participant(request, KIND)
-    house = house_of(request)
+    house, words, me = house_of(request), pages.reader(request, who.party.locale), who.party.label
 
     def look(folded: Folded) -> dict[str, Any]:
+        from counterplay.studio.kinds.campaign_live import ledger_texts
         from counterplay.studio.kinds.campaign_views import ledger
 
-        return {**ledger(folded.state, who.party.label), "code": receipt(folded.hash)}
+        found = ledger(folded.state, me)
+        return {**found, "live": ledger_texts(found, me, words), "code": receipt(folded.hash)}
 
     values = await house.store.view(who.stream, look)
     return pages.page(
-        request, "ledger.html", preferred=who.party.locale, study=who.study, me=who.party.label,
+        request, "ledger.html", preferred=who.party.locale, study=who.study,
         csrf=who.token(house), key=security.new_key(), **values,
     )  # fmt: skip
 
@@ -133,16 +135,18 @@ async def follow(request: Request) -> Response:
     """Live numbers of the party; a page that waits is told when a card is there."""
     who = await participant(request, KIND)
     mine, waits = who.party.label, request.query_params.get("waiting") == "1"
+    words = pages.reader(request, who.party.locale)
 
     def look(folded: Folded) -> dict[str, str]:
-        from counterplay.studio.kinds.campaign_views import numbers
+        from counterplay.studio.kinds.campaign_live import live_ledger
 
-        told = numbers(folded.state, mine)
+        told = live_ledger(folded.state, mine, words)
         if waits and not folded.state.departed and folded.state.waiting(mine):
             told["reload"] = "yes"  # a card is there; after a departure the page shows none
         return told
 
-    return events(request, who.stream, f"party:{mine}{' waits' if waits else ''}", look)
+    audience = f"party {words.code} {'waits' if waits else 'looks'} {mine}"
+    return events(request, who.stream, audience, look)
 
 
 async def show_image(request: Request) -> Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
+from counterplay.core.exports import receipt
 from counterplay.studio.errors import Unavailable
 from counterplay.studio.web import pages
 from counterplay.studio.web.house import House, house_of
@@ -33,6 +35,7 @@ Look = Callable[["Folded"], dict[str, str]]
 Told = tuple[str, bool]  # the numbers, and whether to load the page again
 router = APIRouter()
 HEARTBEAT = 15.0
+POLL = 2.0
 MOST_LISTENERS = 1_000
 _NOTHING = ": still here\n\n"
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -59,10 +62,24 @@ class Feed:
             self._told.popitem(last=False)
         return await asyncio.shield(task)
 
+    async def polled(self, who: str, look: Callable[[], dict[str, str]]) -> Told:
+        """Return what was looked up at most a moment ago for an audience."""
+        tick, key = int(time.monotonic() / POLL), ("", who)
+        known = self._told.get(key)
+        if known is None or known[0] != tick or known[1].cancelled():
+            known = self._told[key] = (tick, asyncio.ensure_future(self._look_up(look)))
+        return await asyncio.shield(known[1])
+
+    async def _look_up(self, look: Callable[[], dict[str, str]]) -> Told:
+        return _told(await self.house.store.run(look))
+
     async def _look(self, stream: str, seq: int, look: Look) -> Told:
-        found = await self.house.store.view(stream, look, known=seq)
-        again = found.pop("reload", None) is not None
-        return json.dumps(found, ensure_ascii=False, allow_nan=False), again
+        return _told(await self.house.store.view(stream, look, known=seq))
+
+
+def _told(found: dict[str, str]) -> Told:
+    again = found.pop("reload", None) is not None
+    return json.dumps(found, ensure_ascii=False, allow_nan=False), again
 
 
 def feed_of(house: House) -> Feed:
@@ -90,6 +107,12 @@ def events(request: Request, stream: str, who: str, look: Look) -> Response:
     """
     feed = feed_of(house_of(request))
     return _streamed(request, _follow(feed, stream, who, look))
+
+
+def polled(request: Request, who: str, look: Callable[[], dict[str, str]]) -> Response:
+    """Tell what no stream tells: looked up every few seconds, once for all of an audience."""
+    feed = feed_of(house_of(request))
+    return _streamed(request, _poll(feed, who, look))
 
 
 def _streamed(request: Request, told: AsyncIterator[str]) -> Response:
@@ -134,6 +157,19 @@ async def _follow(feed: Feed, stream: str, who: str, look: Look) -> AsyncIterato
         waiting.cancel()
 
 
+async def _poll(feed: Feed, who: str, look: Callable[[], dict[str, str]]) -> AsyncIterator[str]:
+    before = ""
+    yield "retry: 3000\n\n"
+    while not feed.house.store.changed.closed:
+        numbers, again = await feed.polled(who, look)
+        if again:
+            yield message("reload", "{}")
+            return
+        yield message("numbers", numbers) if numbers != before else _NOTHING
+        before = numbers
+        await asyncio.sleep(POLL)
+
+
 async def _follow_people(feed: Feed, study: StudyRow, words: Language) -> AsyncIterator[str]:
     """Follow the participants of a study; whoever is first starts the one task that looks."""
     people = feed.people.get(study.id)
@@ -152,6 +188,11 @@ async def _follow_people(feed: Feed, study: StudyRow, words: Language) -> AsyncI
                 del feed.people[study.id]
 
 
+def head(folded: Folded, words: Language) -> str:
+    """Number and code of the newest entry of a stream: what a coordinator publishes."""
+    return words("study.head", n=words.number(folded.seq), code=receipt(folded.hash))
+
+
 def message(name: str, data: str) -> str:
     """Return an event as it is sent."""
     return f"event: {name}\ndata: {data}\n\n"
@@ -163,13 +204,18 @@ async def study_events(request: Request) -> Response:
     house, words = house_of(request), pages.reader(request)
     stream, who = house.store.stream_of(study), f"coordinator {words.code}"
     if study.kind == "campaign":
-        from counterplay.studio.kinds.campaign_views import numbers
+        from counterplay.studio.kinds.campaign_live import live_coordinator
 
-        return events(request, stream, who, lambda f: numbers(f.state, None))
+        return events(
+            request, stream, who,
+            lambda f: live_coordinator(f.state, words) | {"head": head(f, words)},
+        )  # fmt: skip
     if study.kind == "guard":
         from counterplay.studio.web.guard_pages import live_guard
 
-        return events(request, stream, who, lambda f: live_guard(f.state, words))
+        return events(
+            request, stream, who, lambda f: live_guard(f.state, words) | {"head": head(f, words)}
+        )
     if study.kind == "elicitation":
         return _streamed(request, _follow_people(feed_of(house), study, words))
     return events(request, stream, who, lambda f: {"events": str(f.seq)})

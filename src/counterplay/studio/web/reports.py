@@ -25,7 +25,7 @@ _LARGEST = 64 * 2**20
 
 async def show_reports(request: Request) -> Response:
     """Show the list of reports, and one of them in its frame."""
-    await admin(request)
+    await _reader(request)
     house = house_of(request)
     found = await house.store.run(_reports, house)
     chosen = request.query_params.get("report")
@@ -37,7 +37,7 @@ async def show_reports(request: Request) -> Response:
 
 async def report_page(request: Request) -> Response:
     """Hand out a report, sandboxed wherever it is opened."""
-    await admin(request)
+    await _reader(request)
     house = house_of(request)
     name = request.path_params["name"]
     known = {found.name: found for found in _files(house)}
@@ -45,6 +45,12 @@ async def report_page(request: Request) -> Response:
         raise Missing("There is no such report.")
     content = await house.store.run(known[name].read_bytes)
     return Response(content, 200, SANDBOX, media_type="text/html; charset=utf-8")
+
+
+async def _reader(request: Request) -> None:
+    """Reports are about the whole studio: not for the coordinator of one study."""
+    if (await admin(request)).role == "coordinator":
+        raise Missing("There is no such page.")
 
 
 def _files(house: House) -> list[Path]:

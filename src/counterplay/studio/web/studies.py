@@ -15,6 +15,7 @@ from counterplay.studio.store.base import PartyRow, StudyRow
 from counterplay.studio.web import activity, pages, security, sessions
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
+from counterplay.studio.web.live import head
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -177,17 +178,28 @@ def sample_question(config: dict[str, Any], words: Any) -> dict[str, Any]:
 
 async def read_upload(request: Request, name: str) -> tuple[dict[str, str], bytes]:
     """Return the fields and the one file of a form."""
+    fields, files = await read_uploads(request)
+    return fields, next((content for field, _, content in files if field == name), b"")
+
+
+async def read_uploads(
+    request: Request, most: int = 3
+) -> tuple[dict[str, str], list[tuple[str, str, bytes]]]:
+    """Return the fields of a form, and its files: field, name and content."""
     from starlette.datastructures import UploadFile
 
     security.check_origin(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         raise security.Forbidden("Only the form of the page can be sent here.")
-    async with request.form(max_files=3, max_fields=50, max_part_size=64 * 1024) as form:
+    async with request.form(max_files=most, max_fields=50, max_part_size=64 * 1024) as form:
         fields = {key: value for key, value in form.items() if isinstance(value, str)}
-        file = form.get(name)
-        content = await file.read() if isinstance(file, UploadFile) else b""
-    return fields, content
+        files = [
+            (key, value.filename or "", await value.read())
+            for key, value in form.multi_items()
+            if isinstance(value, UploadFile)
+        ]
+    return fields, files
 
 
 def safe_cell(text: str) -> str:
@@ -216,12 +228,13 @@ async def _elicitation(
     used = await house.store.run(house.store.open_links, study)
     versions = await house.store.run(house.store.versions, study)
     words = pages.reader(request)
+    newest = await house.store.view(house.store.stream_of(study), lambda f: head(f, words))
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
         days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
-        edited=request.query_params.get("edited") == "1", versions=versions,
+        edited=request.query_params.get("edited") == "1", versions=versions, head=newest,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
 

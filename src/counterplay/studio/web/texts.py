@@ -152,8 +152,14 @@ class Language:
         month = self.texts[f"month.{moment.month}"]
         return self.texts["date.day"].format(day=moment.day, month=month, year=moment.year)
 
-    def moment(self, at: str | datetime) -> Markup:
-        """Return a day with its time, UTC; the page's script says it in the reader's own zone."""
+    def moment(self, at: str | datetime, live: str = "") -> Markup:
+        """Return a day with its time, UTC; the page's script says it in the reader's own zone.
+
+        With a name in ``live`` it follows the live numbers of the page; it may be empty at first.
+        """
+        if live:
+            shown = self.moment(at).striptags() if at else ""
+            return Markup('<time data-live="{}" datetime="{}">{}</time>').format(live, at, shown)
         when = datetime.fromisoformat(at) if isinstance(at, str) else at
         told = f"{self.date(when)}, {when:%H:%M} UTC"
         return Markup('<time datetime="{}">{}</time>').format(when.isoformat(), told)

@@ -45,7 +45,9 @@ class Draft:
     admin: int
     content: bytes
     rows: list[dict[str, Any]]
-    """Its columns, see :func:`describe`."""
+    """Its first columns, see :func:`describe`."""
+    columns: int
+    """How many it has."""
     until: float
     fields: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] | None = None
@@ -66,19 +68,20 @@ async def take_file(request: Request) -> Response:
     who, house = await sessions.admin(request, "owner"), house_of(request)
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
-    wrong, rows = None, None
+    wrong, found = None, None
     if not content:
         wrong = pages.reader(request)("new.no_file")
     else:
         try:
-            rows = await reading.read(house.store, "columns", {}, content)
+            found = await reading.read(house.store, "columns", {}, content)
         except InvalidInputError as error:
             wrong = str(error)
-    if wrong is not None or rows is None:
+    if wrong is not None or found is None:
         token = who.token(house)
         return pages.page(request, "new_file.html", status=422, csrf=token, wrong=wrong)
     key = secrets.token_urlsafe(16)
-    _drafts[key] = Draft(who.row.id, content, rows, time.monotonic() + _SECONDS)
+    until = time.monotonic() + _SECONDS
+    _drafts[key] = Draft(who.row.id, content, found["rows"], found["columns"], until)
     while len(_drafts) > _MOST_DRAFTS:
         _drafts.popitem(last=False)
     return pages.go(request, f"/admin/studies/new/{key}/columns")
@@ -199,7 +202,7 @@ async def _columns(request: Request, draft: Draft, wrong: str | None) -> Respons
     return pages.page(
         request, "new_columns.html", status=200 if wrong is None else 422, rows=rows,
         chosen=_chosen(draft, rows), units=draft.fields.get("units", {}), wrong=wrong,
-        csrf=who.token(house), at=_column_of(wrong, rows),
+        csrf=who.token(house), at=_column_of(wrong, rows), columns=draft.columns,
         key=request.path_params["key"], directions=DIRECTIONS,
     )  # fmt: skip
 
@@ -232,11 +235,12 @@ def _texts(request: Request, who: sessions.Admin, draft: Draft, wrong: str | Non
     )  # fmt: skip
 
 
-def columns_of(given: dict[str, Any], content: bytes) -> list[dict[str, Any]]:
-    """Return the columns of an uploaded table."""
+def columns_of(given: dict[str, Any], content: bytes) -> dict[str, Any]:
+    """Return the first columns of an uploaded table, and how many it has."""
     from counterplay.studio.kinds.elicitation_config import read_catalogue
 
-    return describe(read_catalogue(content))
+    frame = read_catalogue(content)
+    return {"rows": describe(frame), "columns": frame.shape[1]}
 
 
 def config_of(given: dict[str, Any], content: bytes) -> dict[str, Any]:
