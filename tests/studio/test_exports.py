@@ -461,7 +461,7 @@ def test_two_thousand_hostile_exports(made: dict[str, bytes], tmp_path: Path) ->
         told = throw(store, made, 2000)
     assert told["refused"] + told["accepted"] == 2000
     assert told["refused"] > 600
-    assert told["accepted"] > 100
+    assert told["accepted"] > 40
 
 
 @pytest.mark.parametrize("text", [b"", b"{}\n", b"\x80\x04.", b"[" * 100_000, b'{"kind":"x"}\n'])

@@ -205,9 +205,11 @@ class Studio:
         ----------
         party:
             Her public id, as in the list of links.
-        better, worse:
-            A number for every column that is compared, in the units of the table. They need not be
-            items of it.
+        better:
+            What she would rather have: a number for every column that is compared, in the units of
+            the table. It need not be an item of it.
+        worse:
+            The other option, likewise.
         actor:
             Who writes it down.
 
