@@ -143,8 +143,8 @@ def licences() -> str:
         raise SystemExit(f"no licence is stated by {', '.join(unknown)}")
     silent = [name for name, (_, licence) in extras.items() if not licence]
     return (
-        f"{len(base)} packages in dependencies.tsv, each with its licence, and {len(extras)} more of "
-        f"the extras in dependencies-extras.tsv, without a licence: {', '.join(silent) or 'none'}"
+        f"{len(base)} packages in dependencies.tsv, each with its licence, and {len(extras)} more "
+        f"in dependencies-extras.tsv, without a licence: {', '.join(silent) or 'none'}"
     )
 
 
