@@ -89,10 +89,23 @@ def test_the_lists_of_the_base_and_of_the_extras_are_apart(
     monkeypatch.setattr(
         release_check, "brought", lambda name: extras if name.endswith("[all]") else base
     )
-    release_check.licences()
+    assert release_check.licences().endswith("without a licence: none")
     head = "package\tversion\tlicence\n"
     assert (out / "dependencies.tsv").read_text() == f"{head}numpy\t2\tBSD\n"
     assert (out / "dependencies-extras.tsv").read_text() == f"{head}ray\t1\tMIT\n"
-    extras["ray"] = ("1", "")
-    with pytest.raises(SystemExit, match="no licence is stated by ray"):
+
+
+def test_packages_that_state_no_licence_are_named(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(out)
+    base = {"numpy": ("2", "BSD")}
+    extras = {**base, "ray": ("1", "")}
+    monkeypatch.setattr(
+        release_check, "brought", lambda name: extras if name.endswith("[all]") else base
+    )
+    assert release_check.licences().endswith("without a licence: ray")
+    assert "\nray\t1\tnot stated\n" in (out / "dependencies-extras.tsv").read_text()
+    base["numpy"] = ("2", "")
+    with pytest.raises(SystemExit, match="no licence is stated by numpy"):
         release_check.licences()

@@ -136,14 +136,15 @@ def licences() -> str:
     extras = brought(f"{built('.whl')}[all]")
     extras = {name: told for name, told in extras.items() if name not in base}
     for file, packages in (("dependencies", base), ("dependencies-extras", extras)):
-        lines = ["package\tversion\tlicence", *("\t".join((n, *packages[n])) for n in packages)]
+        rows = [(name, told[0], told[1] or "not stated") for name, told in packages.items()]
+        lines = ["\t".join(row) for row in [("package", "version", "licence"), *rows]]
         (OUT / f"{file}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    unknown = [name for name, (_, licence) in {**base, **extras}.items() if not licence]
-    if unknown:
+    if unknown := [name for name, (_, licence) in base.items() if not licence]:
         raise SystemExit(f"no licence is stated by {', '.join(unknown)}")
+    silent = [name for name, (_, licence) in extras.items() if not licence]
     return (
-        f"{len(base)} packages in dependencies.tsv and {len(extras)} more of the extras in "
-        "dependencies-extras.tsv, each with its licence"
+        f"{len(base)} packages in dependencies.tsv, each with its licence, and {len(extras)} more "
+        f"in dependencies-extras.tsv, without a licence: {', '.join(silent) or 'none'}"
     )
 
 
