@@ -3,8 +3,9 @@
     python benchmarks/bench_audit.py
 
 Prints ratios from one run, in CPU seconds. With ``COUNTERPLAY_DATA`` German credit is audited, else
-the breast cancer table that comes with scikit-learn. giskard's scan is timed beside it where
-``COUNTERPLAY_GISKARD`` names a Python that has the package; it needs an older NumPy than ours.
+the breast cancer table that comes with scikit-learn. giskard's scan and deepchecks' full suite are
+timed beside it where ``COUNTERPLAY_GISKARD`` and ``COUNTERPLAY_DEEPCHECKS`` name a Python that has
+the package; both need older packages than ours.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from counterplay.core.threads import one_thread
 from counterplay.studies.auditing.people import STAND_IN, available, context_of, table
 from counterplay.tables import Table
 
+PEERS = {"giskard": "its scan", "deepchecks": "its full suite"}
 WIDTH, DEPTH = 3, 4  # of the search: partial changes that a person keeps, columns they change
 Option = tuple[str, Callable[[Any], tuple[Any, Any]], float]
 
@@ -133,7 +135,8 @@ def main() -> None:
     for log in total.result.stages:
         growth("audit", f"{log.section}, {log.stage}, {name}", {len(rows): log.used_s}, size="rows",
                note="" if log.done else "not done")  # fmt: skip
-    peer(name, context, total)
+    for package, said in PEERS.items():
+        peer(package, said, name, context, total)
     pages(context)
     if available("taiwan"):
         in_time()
@@ -149,27 +152,28 @@ def in_time() -> None:
            bar=80.0, note=f"wall time; cut short: {', '.join(cut) or 'nothing'}")  # fmt: skip
 
 
-def peer(name: str, context: Context, ours: Times) -> None:
-    """Compare with giskard's scan of the same model and table, in the interpreter that has it."""
-    what = f"audit of {name}, all default sections"
-    python = os.environ.get("COUNTERPLAY_GISKARD")
+def peer(package: str, said: str, name: str, context: Context, ours: Times) -> None:
+    """Compare with a package on the same kind of model and table, in the Python that has it."""
+    what, variable = f"audit of {name}, all default sections", f"COUNTERPLAY_{package.upper()}"
+    python = os.environ.get(variable)
     if not python:
-        skipped("audit", what, "COUNTERPLAY_GISKARD does not name a Python that has giskard")
+        skipped("audit", f"{what}, {package}", f"{variable} does not name a Python that has it")
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "table.csv")
         context.frame.assign(outcome=context.labels).to_csv(file, index=False)
-        script = Path(__file__).with_name("giskard_peer.py")
+        script = Path(__file__).with_name(f"{package}_peer.py")
         done = subprocess.run(
             [python, str(script), str(file), "outcome"], capture_output=True, text=True, check=False
         )
     if done.returncode:
-        skipped("audit", what, f"giskard's scan fails: {done.stderr.strip()[-120:]}")
+        skipped("audit", f"{what}, {package}", f"it fails: {done.stderr.strip()[-120:]}")
         return
     told = json.loads(done.stdout.strip().splitlines()[-1])
     note = f"it finds {told['issues']} issues; compilation is not counted"
-    compare("audit", what, ours, Times(tuple(told["seconds"])), package="giskard", bar=1 / 2,
-            against=f"giskard {told['version']}, its scan", note=note)  # fmt: skip
+    bar = 1 / 2 if package == "giskard" else None
+    compare("audit", what, ours, Times(tuple(told["seconds"])), package=package, bar=bar,
+            against=f"{package} {told['version']}, {said}", note=note)  # fmt: skip
 
 
 def pages(context: Context) -> None:

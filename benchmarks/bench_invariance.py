@@ -147,7 +147,9 @@ def orientation() -> None:
         OneInclusionGraph(rows[:50]).orient()  # compile
         building = timed(partial(OneInclusionGraph, rows))
         graph = building.result
-        ours, theirs = timed(graph.orient), timed(partial(plain_flow, graph))
+        fresh = iter([OneInclusionGraph(rows) for _ in range(3)])  # a graph remembers its answer
+        ours = timed(lambda fresh=fresh: next(fresh).orient())
+        theirs = timed(partial(plain_flow, graph))
         curve[graph.n_edges] = ours
         compare("invariance", f"orientation of a one-inclusion graph, {graph.n_edges:,} edges",
                 ours, theirs, against="maximum flow with a node per edge", package="scipy",

@@ -113,7 +113,7 @@ def aggregation_lines(blocks: int = 25, spread: int = 16, splits: int = 5) -> No
             curves.append([[run.result.at(t) for t in range(9)] for run in pair])
             work.append(pair[0].value / pair[1].value)
         sharp, plain = np.mean(curves, axis=2).T  # of every split
-        cells = " ".join(f"{g:+.3f}" for g in np.mean(curves, axis=0) @ [1, -1])
+        cells = " ".join(f"{g:+.3f}" for g in [1, -1] @ np.mean(curves, axis=0))
         compare("poisoning", f"{name} of {blocks} trees, certified accuracy at 0 to 8 rows, "
                 f"{splits} splits", sharp, plain, against="the plain vote (DPA)",
                 package="counterplay", unit="accuracy", more=True,

@@ -25,7 +25,10 @@ VENV = ROOT / ".venv-peers"
 PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
 RESULTS = HERE / "results.jsonl"
 TORCH = "torch==2.13.0"
-APART = {"COUNTERPLAY_GISKARD": "giskard==2.19.2"}  # variable that names its Python, requirement
+APART = {  # variable that names its Python, what is installed there: the peer first
+    "COUNTERPLAY_GISKARD": "giskard==2.19.2",
+    "COUNTERPLAY_DEEPCHECKS": "deepchecks==0.19.1 scikit-learn==1.5.2 numpy==1.26.4 pandas==2.2.3",
+}
 RECORD = "import json, sys, ledger; ledger.setup(*map(json.loads, sys.argv[1:]))"
 
 
@@ -52,7 +55,7 @@ def apart() -> dict[str, str]:
     """Make an environment for each peer that needs one; return the variables that name them."""
     found = {}
     for variable, requirement in APART.items():
-        folder = ROOT / ".venv-peers-apart" / requirement
+        folder = ROOT / ".venv-peers-apart" / requirement.split()[0]
         python = folder / PYTHON.relative_to(VENV)
         if variable in os.environ:
             found[variable] = os.environ[variable]
@@ -63,7 +66,7 @@ def apart() -> dict[str, str]:
 
 def _own(folder: Path, python: Path, requirement: str) -> bool:
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    made = _pip(python, requirement)
+    made = _pip(python, *requirement.split())
     if made:
         (folder / "made").touch()
     return made
@@ -113,7 +116,7 @@ def others(begun: tuple[float, float, float]) -> float | None:
 def main(names: list[str]) -> None:
     peers, own = make(), apart()
     for variable, requirement in APART.items():
-        name, _, version = requirement.partition("==")
+        name, _, version = requirement.split()[0].partition("==")
         peers[name] = version if variable in own else "does not install"
     if not names:
         RESULTS.unlink(missing_ok=True)

@@ -118,8 +118,8 @@ def _headline(beside: list[records.Record]) -> str:
     kinds = {kind: [r for r in beside if records.rival(r) == kind] for kind in records.RIVALS}
     count = {who: sum(r["wins"] == who for r in kinds["peer"]) for who in records.WINNERS}
     return (
-        f"Of {len(kinds['peer'])} comparisons with other packages we win {count['ours']} and lose "
-        f"{count['theirs']}; {count['even']} are even and {count['undecided']} not decided. "
+        f"Of {len(kinds['peer'])} comparisons with other packages we win {count['ours']}, lose "
+        f"{count['theirs']} and are even in {count['even']}; {count['undecided']} are not decided. "
         f"{len(kinds['plain code'])} comparisons with plain code and "
         f"{len(kinds['own variant'])} with other ways of this library stand in the same table and "
         "do not count here."

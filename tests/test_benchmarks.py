@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -278,8 +279,31 @@ def test_the_page_shows_who_wins_also_where_it_is_not_us(kept):
     assert page.index("| tradeoff | a round") < page.index("| tables | hashes")  # one table
 
 
+@pytest.mark.slow
+def test_a_click_on_a_heading_sorts_the_table_by_numbers(tmp_path):
+    api = pytest.importorskip("playwright.sync_api")
+    if not (path := shutil.which("chromium")):
+        pytest.skip("no chromium here")
+    rows = "".join(f"<tr><td>{cell}</td></tr>" for cell in ("30", "-", "1,200", "4.5"))
+    script = (ROOT / "docs" / "assets" / "sort.js").read_text(encoding="utf-8")
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"<div class=sortable><table><thead><tr><th>ratio</th></tr></thead><tbody>{rows}</tbody>"
+        f"</table></div><script>{script}</script>",
+        encoding="utf-8",
+    )
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        for order in (["4.5", "30", "1,200", "-"], ["1,200", "30", "4.5", "-"]):
+            tab.get_by_role("button", name="ratio").click()
+            assert tab.locator("td").all_inner_texts() == order
+        browser.close()
+
+
 def test_the_headline_counts_peers_alone(kept):
-    assert "Of 0 comparisons with other packages we win 0 and lose 0" in speed.speed_page(kept)
+    assert "Of 0 comparisons with other packages we win 0, lose 0" in speed.speed_page(kept)
     fast, slow = ledger.Times((1.0, 1.1, 1.2)), ledger.Times((5.0, 5.1, 5.2))
     ledger.compare("tradeoff", "won", fast, slow, against="Exp3", package="river")
     ledger.compare("tradeoff", "lost", slow, fast, against="Exp3", package="river")
@@ -288,7 +312,8 @@ def test_the_headline_counts_peers_alone(kept):
     ledger.compare("tradeoff", "p95", 0.1, 0.2, against="the bar of 200 ms", bar=1.0)
     page = speed.speed_page(kept)
     assert (
-        "Of 3 comparisons with other packages we win 1 and lose 1; 0 are even and 1 not decided. "
+        "Of 3 comparisons with other packages we win 1, lose 1 and are even in 0; "
+        "1 are not decided. "
         "2 comparisons with plain code and 1 with other ways of this library"
     ) in page
     assert "not decided" in row_of(page, "once")
