@@ -30,7 +30,7 @@ def progress_bar(enabled: bool = True) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as progress:
+    with Progress(*columns, console=Console(stderr=True, force_jupyter=False), disable=not enabled) as progress:
         yield progress
 
 
