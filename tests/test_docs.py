@@ -277,7 +277,9 @@ def test_g7_the_index_says_in_one_line_what_a_name_is() -> None:
 def test_the_gallery_shows_the_picture_of_every_area_in_a_fresh_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = {uri: path for uri, path in pages.figures().items() if (ROOT / "build") not in path.parents}
+    kept = {
+        uri: path for uri, path in pages.figures().items() if (ROOT / "build") not in path.parents
+    }
     monkeypatch.setattr(pages, "figures", lambda: kept)
     page = pages.gallery_page()
     for area in load_areas():
