@@ -23,3 +23,9 @@ def test_bar_with_own_task(capsys: pytest.CaptureFixture[str]) -> None:
         task = bar.add_task("cells", total=2)
         bar.advance(task, 2)
     assert "2/2" in capsys.readouterr().err
+
+
+def test_a_notebook_gets_text_and_no_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    with progress_bar() as bar:
+        assert not bar.console.is_jupyter

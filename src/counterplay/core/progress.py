@@ -30,7 +30,8 @@ def progress_bar(enabled: bool = True) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as progress:
+    console = Console(stderr=True, force_jupyter=False)  # its widgets need a package of their own
+    with Progress(*columns, console=console, disable=not enabled) as progress:
         yield progress
 
 

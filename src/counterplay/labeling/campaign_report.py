@@ -177,7 +177,7 @@ class CampaignStatus(Report):
         axes.bar(places, list(self.open.values()), 0.6, bottom=answered, label="open")
         axes.set_xticks(places, list(self.state))
         axes.set(ylabel="questions")
-        axes.legend()
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
         return axes
 
 
