@@ -11,7 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from counterplay.errors import InvalidInputError
 from counterplay.studio.kinds import NewEvent
+from counterplay.studio.kinds.campaign_config import read_config
 from counterplay.studio.kinds.guard_views import state_of
 from counterplay.studio.web import activity, people
 from counterplay.studio.web.guard_pages import chart, live_guard
@@ -62,6 +64,13 @@ def test_a_refused_campaign_says_above_the_form_that_its_file_is_gone(web: Web) 
     sent = admin.post(path, data=form, files={"file": ("t.csv", b"case,site\n1,a\n2,b\n")})
     assert sent.status_code == 422
     assert told in sent.text.partition("<form")[0]
+
+
+def test_an_item_of_nobody_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("case,site,size\na,n,1\nb,,2\nc,n,3\n", "utf-8")
+    raw = {"kind": "campaign", "table": "items.csv", "owner": "site", "classes": ["x", "y"]}
+    with pytest.raises(InvalidInputError, match="line 3 has no party in the column 'site'"):
+        read_config(raw, tmp_path)
 
 
 def test_columns_of_extreme_numbers_are_described() -> None:

@@ -139,3 +139,16 @@ def test_guard_audit_and_coordinator_pages_fit_a_phone(
     assert 1 in web.store.fold_now(guard.public_id).state.removed
     assert said == []
     made.close()
+
+
+def test_a_long_label_stays_on_a_small_screen(web: Web, chromium: Any, tmp_path: Path) -> None:
+    classes = ["ja", "Donaudampfschifffahrtsgesellschaftskapitänspatentinhaber" * 3]
+    config, _ = campaign_config(tmp_path, classes=classes)
+    study = web.store.new_study("campaign", "Scans", config, actor="admin", open_now=True)
+    clinic = Labeller(web, study, PARTIES[0])
+    made = context(chromium, clinic.client, web.url, **SMALL)
+    page = made.new_page()
+    page.goto(f"{web.url}{clinic.home}")
+    assert page.get_by_role("button", name=classes[1]).count() == 10
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    made.close()

@@ -195,6 +195,12 @@ def _check_frame(frame: pd.DataFrame, raw: dict[str, Any]) -> None:
             raise InvalidInputError(
                 f"the table has no column {shown(name, 60)}; columns are {listed(frame.columns)}"
             )
+    ownerless = frame.index[frame[raw["owner"]].isna()]
+    if len(ownerless):
+        raise InvalidInputError(
+            f"line {ownerless[0] + 2} has no party in the column {shown(raw['owner'], 60)}; give "
+            "every item a party, or leave its line out"
+        )
     if raw.get("id"):
         twice = frame[raw["id"]][frame[raw["id"]].duplicated()]
         if len(twice):
