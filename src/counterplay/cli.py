@@ -32,17 +32,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
     "consortium": (
         "counterplay.commands.consortium",
-        "Plan who brings how many rows.",
+        "Plan how many rows each site brings.",
         "areas/contribution.md",
     ),
     "offer": (
         "counterplay.commands.offer",
-        "Find the next offer from a log of offers.",
+        "Learn from past offers which to make next.",
         "areas/principal.md",
     ),
     "choices": (
         "counterplay.commands.choices",
-        "Learn tastes from recorded choices.",
+        "Learn what people like from their choices.",
         "areas/elicitation.md",
     ),
     "campaign": (
@@ -57,11 +57,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "studio": ("counterplay.commands.studio", "Open the library in the browser.", "studio.md"),
     "serve": ("counterplay.commands.studio", "The same as studio.", "studio.md"),
-    "verify": ("counterplay.commands.verify", "Recompute what a session promised.", "verify.md"),
+    "verify": ("counterplay.commands.verify", "Check what a session promised.", "verify.md"),
     "list": ("counterplay.commands.list", "List the areas and their studies.", "studies.md"),
     "run": (
         "counterplay.commands.run",
-        "Run studies: execute the cells that are missing.",
+        "Run studies: compute what is still missing.",
         "studies.md",
     ),
     "report": (
@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "claims": (
         "counterplay.commands.claims",
-        "Print every promise of the library.",
+        "Print the promises of the library.",
         "theory/index.md",
     ),
     "data": (
@@ -187,8 +187,11 @@ app = typer.Typer(
     cls=_Commands,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Explain one command: counterplay help COMMAND. Results go to standard output, "
-    f"everything else to standard error. Guide: {documentation()}/start.md",
+    epilog="Examples:\n\ncounterplay audit demo\n\ncounterplay run strategic/gaming\n\n"
+    "counterplay help campaign\n\nResults go to standard output, everything else to standard "
+    "error. Exit codes: 0 done, 1 a computation failed, 2 a mistake in what you gave, 3 a check "
+    "failed, 130 interrupted. counterplay help COMMAND explains a command.\n\n"
+    f"Guide: {documentation()}/start.md",
 )
 
 

@@ -60,40 +60,50 @@ def elicit(
     ] = None,
     either: Annotated[
         list[str] | None,
-        typer.Option(help="Column that some want more of, others less; repeat the option."),
+        typer.Option(help="Column where some people want more, others less; repeat the option."),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Column that names the items; 'name' or distinct words by default."),
+        typer.Option(
+            help="Column that names the items. By default the column 'name', else the first column "
+            "of words in which all items differ."
+        ),
     ] = None,
     target: Annotated[
         float | None,
         typer.Option(
-            help="Stop when at most this fraction below the best: 0.05; with --exact 0.01."
+            help="Stop once the recommendation is at most this share below the best item; "
+            "by default 0.05, with --exact 0.01."
         ),
     ] = None,
     errors: Annotated[
-        float | None, typer.Option(help="Largest share of wrong answers, 0.1 by default.")
+        float | None,
+        typer.Option(help="Largest share of answers that may be wrong; 0.1 by default."),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="Probability of the certificate, 0.95 by default.")
+        float | None,
+        typer.Option(help="Probability with which the certificate is true; 0.95 by default."),
     ] = None,
     show: Annotated[
-        int | None, typer.Option(help="Items per question: 2 (default), 3 or 4.")
+        int | None, typer.Option(help="Items per question: 2, 3 or 4; 2 by default.")
     ] = None,
     exact: Annotated[
-        bool | None, typer.Option("--exact", help="Every answer is right: fewer questions.")
+        bool | None,
+        typer.Option("--exact", help="Trust every answer, which takes fewer questions."),
     ] = None,
     session: Annotated[
-        Path | None, typer.Option(help="Where answers are kept; CATALOGUE.elicit.json by default.")
+        Path | None,
+        typer.Option(help="File that keeps the answers; CATALOGUE.elicit.json by default."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget a saved session.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget the saved session and start over.")
+    ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the choice of questions, 0 by default.")
+        int | None, typer.Option(help="Seed of all random numbers; 0 by default.")
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write answers and result as .jsonl for 'counterplay verify'."),
+        typer.Option(help="File to write answers and result to, for counterplay verify: .jsonl."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

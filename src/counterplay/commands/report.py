@@ -45,10 +45,10 @@ def report(
             autocompletion=known_targets,
         ),
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="Execute missing cells first.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Compute missing cells first.")] = False,
     scale: Annotated[
         Literal["quick", "full"] | None,
-        typer.Option("--scale", help="Default: full where it is complete, else quick."),
+        typer.Option("--scale", help="By default full where it is complete, else quick."),
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -154,7 +154,7 @@ def _why_missing(study: StudySection) -> str:
     if not extra_is_installed(study.entry.study.extra):
         return f"needs counterplay[{study.entry.study.extra}]"
     if study.incomplete is not None and study.incomplete.stale:
-        return "computed by other code, add --run --refresh"
+        return "computed by an earlier version of the code, add --run --refresh"
     return "not run yet, add --run"
 
 

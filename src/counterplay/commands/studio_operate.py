@@ -29,7 +29,7 @@ admin = typer.Typer(
     cls=Words,
     add_completion=False,
     no_args_is_help=True,
-    help="People who operate the studio.",
+    help="Manage the people who run the studio.",
     epilog="Example: counterplay studio admin list",
 )
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
@@ -38,14 +38,16 @@ _PASSWORD = "COUNTERPLAY_PASSWORD"
 
 @admin.command("create", epilog="Example: counterplay studio admin create anna --role owner")
 def create(
-    name: Annotated[str, typer.Argument(help="What the log calls this person.")],
+    name: Annotated[str, typer.Argument(help="The name of the admin; the log uses it, too.")],
     role: Annotated[str, typer.Option(help="owner, coordinator or viewer.")] = "owner",
-    study: Annotated[str | None, typer.Option(help="The study of a coordinator.")] = None,
+    study: Annotated[
+        str | None, typer.Option(help="The study that a coordinator looks after.")
+    ] = None,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Add an admin; asks for a password (or takes COUNTERPLAY_PASSWORD)."""
+    """Add an admin. Asks for a password, unless COUNTERPLAY_PASSWORD holds it."""
     with opened(data, database, new=True) as store:
         from counterplay.studio.passwords import hash_password
 
@@ -64,12 +66,12 @@ def create(
 
 @admin.command("reset", epilog="Example: counterplay studio admin reset anna")
 def reset(
-    name: Annotated[str, typer.Argument(help="Whose password to set.")],
+    name: Annotated[str, typer.Argument(help="The admin whose password is set.")],
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Set a new password; all sessions of the admin end."""
+    """Set a new password; the admin is logged out everywhere."""
     with opened(data, database) as store:
         from counterplay.studio.passwords import hash_password
 
@@ -104,12 +106,13 @@ def worker(
     data: Data = HERE,
     database: Database = None,
     ray: Annotated[
-        str | None, typer.Option(help="Ray cluster for the batches of audits: HOST:6379, auto.")
+        str | None,
+        typer.Option(help="Ray cluster that computes the batches of audits: HOST:6379 or auto."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop once no job is left.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run jobs of the studio, here or on another machine with the same database.
+    """Run the jobs of the studio, on this machine or on others that share its database.
 
     Example: counterplay studio worker --database postgresql+psycopg://studio@db/studio
     """
@@ -127,7 +130,7 @@ def worker(
 
 
 def backup(file: File, data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Write a backup of everything while the server runs; "-" writes it to standard output.
+    """Write a backup of everything, also while the server runs; "-" is standard output.
 
     Example: counterplay studio backup nightly.tar --data /var/lib/counterplay
     """
@@ -150,7 +153,7 @@ def backup(file: File, data: Data = HERE, database: Database = None, as_json: Js
 def restore(
     file: File, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
-    """Replace the data by a backup, after everything in it was checked.
+    """Replace the data with that of a backup, once everything in it has been checked.
 
     Example: counterplay studio restore nightly.tar --data /var/lib/counterplay
     """
@@ -166,7 +169,7 @@ def restore(
 
 
 def check(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Check schema, integrity, every chain, files, jobs, disk and clock; exit 3 if one fails.
+    """Check schema, integrity, chains, files, jobs, disk and clock. Exit code 3: a check failed.
 
     Example: counterplay studio check --data /var/lib/counterplay
     """
@@ -184,9 +187,9 @@ def check(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
 
 def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Overwrite what withdrawals erased: free space of the tables and the write-ahead log.
+    """Overwrite on disk what people withdrew: free pages of the tables and the write-ahead log.
 
-    Writers wait while tables are rewritten. Example: counterplay studio scrub --data ./studio
+    Nobody can write meanwhile. Example: counterplay studio scrub --data ./studio
     """
     settings = existing(data, database)
     from counterplay.studio.scrubbing import scrub as overwrite
@@ -199,7 +202,7 @@ def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
 
 def migrate(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Bring the database to the schema of this program; the server does it at its start, too.
+    """Bring the database to the schema of this version; the server also does so when it starts.
 
     Example: counterplay studio migrate --data /var/lib/counterplay
     """
@@ -212,13 +215,18 @@ def migrate(data: Data = HERE, database: Database = None, as_json: Json = False)
 
 
 def jobs(
-    retry: Annotated[int | None, typer.Option(help="Let this failed job begin again.")] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Add a job that does nothing.")] = False,
+    retry: Annotated[int | None, typer.Option(help="Start this failed job again.")] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe", help="Add a job that does nothing, to see whether a worker takes it."
+        ),
+    ] = False,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """List the jobs, newest first; --retry ID lets a failed one begin again.
+    """List the jobs, newest first; --retry ID starts a failed one again.
 
     Example: counterplay studio jobs --retry 17
     """

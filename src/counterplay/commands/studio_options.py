@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from counterplay.studio.store import Store
 
 DATABASE = "COUNTERPLAY_DATABASE"
-Data = Annotated[Path, typer.Option("--data", help="Folder of the studio's data.")]
+Data = Annotated[Path, typer.Option("--data", help="Folder that holds the studio's data.")]
 Database = Annotated[
     str | None,
     typer.Option(
         "--database",
         envvar=DATABASE,
-        help="URL of a PostgreSQL database; a SQLite file in the folder by default.",
+        help="URL of a PostgreSQL database; by default a SQLite file in the folder.",
     ),
 ]
 Study = Annotated[
