@@ -8,12 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from counterplay.commands.options import Json, print_json, say_notes
-from counterplay.elicitation.choice_panel import ChoicePanel
-from counterplay.tables import read_table
 
 app = typer.Typer(add_completion=False)
 
@@ -51,6 +48,11 @@ def choices(
 
     Tastes are learned from seven tenths of the people; the choices of the others are predicted.
     """
+    import numpy as np
+
+    from counterplay.elicitation.choice_panel import ChoicePanel
+    from counterplay.tables import read_table
+
     table = read_table(panel)
     say_notes(panel, table.notes)
     frame = table.frame

@@ -43,8 +43,8 @@ app = typer.Typer(
     add_completion=False,
     help="Plan how many rows each site brings. With all tables at hand: counterplay consortium "
     "TABLES. All options: counterplay consortium TABLES --help. The other commands are for sites "
-    "that keep their rows to themselves. Exit codes: 0 there is a plan that holds, 3 no site can be "
-    "promised anything, 2 a mistake in what you gave.",
+    "that keep their rows to themselves. Exit codes: 0 there is a plan that holds, 3 no site can "
+    "be promised anything, 2 a mistake in what you gave.",
     epilog="Examples: counterplay consortium north.csv south.csv east.csv --label y; "
     "counterplay consortium site north.csv --label y --out north.json; "
     'counterplay consortium --points "*.json"',

@@ -20,7 +20,6 @@ from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import LIMIT, Count, Digest, Record, read_record, write_record
 from counterplay.core.report import plain
 from counterplay.errors import InvalidInputError
-from counterplay.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +87,7 @@ def offer(
 ) -> None:
     """Learn from a log of offers and outcomes which offer to make next."""
     from counterplay.principal import fit_game
+    from counterplay.tables import read_table
 
     if state is not None and rounds is None:
         raise InvalidInputError("--state keeps a plan: say how many rounds with --next")

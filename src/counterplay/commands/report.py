@@ -140,12 +140,17 @@ def _print(content: Report, path: Path) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
+    console.print(f"report  {path}", markup=False)
+    starts = [section.area for section in content.areas if section.area.start]
+    if starts:
+        console.print("\nWhat you can do with data of your own:")
+    for area in starts:
+        console.print(f"  {area.title}\n    {area.start}", markup=False)
     total = content.holds + content.fails
     color = "green" if not content.fails else "bold red"
-    console.print(f"[{color}]{content.holds} of {total} verdicts hold[/]")
+    console.print(f"\n[{color}]{content.holds} of {total} comparisons with theory hold[/]")
     for study in content.missing:
         console.print(f"left out {study.entry.id} ({_why_missing(study)})", markup=False)
-    console.print(f"report  {path}", markup=False)
 
 
 def _why_missing(study: StudySection) -> str:

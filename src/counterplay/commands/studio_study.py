@@ -18,7 +18,6 @@ from counterplay.commands.studio_options import (
     opened,
 )
 from counterplay.commands.words import Words
-from counterplay.core.exports import LARGEST
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.errors import InvalidInputError
 
@@ -134,6 +133,8 @@ def import_(
     as_json: Json = False,
 ) -> None:
     """Add the study of an export, if all its hashes and results hold."""
+    from counterplay.core.exports import LARGEST
+
     content = read_limited(file, what="the export", limit=LARGEST)
     with opened(data, database, new=True) as store:
         from counterplay.studio.exports import import_study
