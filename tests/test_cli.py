@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.util
 import io
@@ -30,6 +31,7 @@ from counterplay.commands import claims as claims_command
 from counterplay.datasets import DatasetInfo, list_datasets
 from counterplay.studies import registry
 from counterplay.studies.outline import outlines
+from counterplay.studies.store import Store
 
 SAMPLE = Path(__file__).parent / "studies" / "sample"
 
@@ -81,6 +83,27 @@ def test_run_as_json(capsys: pytest.CaptureFixture[str]):
     assert all(Path(path).is_file() for path in study["figures"])
     numbers = json.loads(Path(study["numbers"]).read_text(encoding="utf-8"))
     assert (numbers["study"], numbers["seed"], len(numbers["cells"])) == ("sample/walk", 3, 12)
+
+
+def test_the_report_says_first_where_it_is_and_then_what_to_do(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    import sample_area
+
+    area = dataclasses.replace(sample_area.AREA, start="hold(data)")
+    monkeypatch.setattr(sample_area, "AREA", area)
+    with Store(place / "build/studies.sqlite", create=True):
+        pass
+    assert cli.run(["report", "--jobs", "1"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert lines[:4] == [
+        "report  build/report.html", "What you can do with data of your own:", f"  {area.title}",
+        "    hold(data)",
+    ]  # fmt: skip
+    assert lines[4:] == [
+        "0 of 0 comparisons with theory hold",
+        "left out (not run yet, add --run): sample/walk, sample/fragile",
+    ]
 
 
 def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]):

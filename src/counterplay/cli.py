@@ -188,9 +188,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Examples:\n\ncounterplay audit demo\n\ncounterplay run strategic/gaming\n\n"
-    "counterplay help campaign\n\nResults go to standard output, everything else to standard "
-    "error. Exit codes: 0 done, 1 a computation failed, 2 a mistake in what you gave, 3 a check "
-    "failed, 130 interrupted. counterplay help COMMAND explains a command.\n\n"
+    "counterplay help campaign\n\nExplain one command: counterplay help COMMAND. Results go to "
+    "standard output, everything else to standard error. Exit codes: 0 done, 1 a computation "
+    "failed, 2 a mistake in what you gave, 3 a check failed, 130 interrupted.\n\n"
     f"Guide: {documentation()}/start.md",
 )
 

@@ -149,8 +149,12 @@ def _print(content: Report, path: Path) -> None:
     total = content.holds + content.fails
     color = "green" if not content.fails else "bold red"
     console.print(f"\n[{color}]{content.holds} of {total} comparisons with theory hold[/]")
+    missing: dict[str, list[str]] = {}
     for study in content.missing:
-        console.print(f"left out {study.entry.id} ({_why_missing(study)})", markup=False)
+        missing.setdefault(_why_missing(study), []).append(study.entry.id)
+    for why, names in missing.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        console.print(f"left out ({why}): {', '.join(names[:3])}{more}", markup=False)
 
 
 def _why_missing(study: StudySection) -> str:
