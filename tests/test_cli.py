@@ -163,7 +163,7 @@ def test_mistakes_end_with_one_sentence_and_code_2(
 def test_a_mistyped_subcommand_suggests_the_nearest_once(capsys: pytest.CaptureFixture[str]):
     for words in (["campaign", "nxt"], ["studio", "study", "lst"]):
         assert cli.run(words) == 2
-        assert one_sentence(capsys).count("Did you mean") == 1
+        assert one_sentence(capsys).count("did you mean") == 1
 
 
 def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
@@ -277,6 +277,17 @@ def test_internal_errors_have_a_traceback_and_code_1():
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "ZeroDivisionError" in done.stderr
+
+
+def test_an_interrupted_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims_command, "load_claims", interrupt)
+    assert cli.run(["claims"]) == 130
+    assert one_sentence(capsys) == "interrupted"
 
 
 def test_module_and_script_say_their_version():

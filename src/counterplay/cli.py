@@ -26,7 +26,7 @@ from typer.models import ParameterInfo
 
 import counterplay
 from counterplay.commands.words import Words
-from counterplay.errors import CounterplayError, CounterplayWarning, UnknownNameError
+from counterplay.errors import CounterplayError, CounterplayWarning
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
@@ -130,12 +130,12 @@ class _Commands(Words):
             if importlib.util.find_spec(module) is not None:
                 self.commands[name] = _LazyCommand(name, module, help_line, page)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command; a mistyped name suggests the nearest."""
-        name = args[0]
-        if not (ctx.resilient_parsing or name in self.commands or name.startswith("-")):
-            raise UnknownNameError.among("command", name, [*self.commands, "help"])
-        return super().resolve_command(ctx, args)
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; newer versions of Typer would end without a word after Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
 
 
 def _complete_help(command: Any, address: str) -> None:

@@ -72,3 +72,14 @@ def test_the_first_help_shows_examples_and_exit_codes(capsys: pytest.CaptureFixt
     place = lines.index("Examples:")
     assert lines[place + 1] == "counterplay audit demo"
     assert "Exit codes: 0 done" in " ".join(lines)
+
+
+@pytest.mark.parametrize("words", [["campaign", "nxt"], ["help", "campaign", "nxt"]])
+def test_an_unknown_word_of_a_group_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(words) == 2
+    told = capsys.readouterr().err
+    assert told == (
+        "counterplay: there is no command of campaign named 'nxt'; did you mean 'next'?\n"
+    )

@@ -16,6 +16,7 @@ from counterplay.commands.studio_options import (
     Database,
     Study,
     opened,
+    study_of,
 )
 from counterplay.commands.words import Words
 from counterplay.core.files import read_limited, write_atomic
@@ -114,7 +115,7 @@ def export(
     with opened(data, database) as store:
         from counterplay.studio.exports import export_lines
 
-        lines = list(export_lines(store, store.study(study), version))
+        lines = list(export_lines(store, study_of(store, study), version))
         write_atomic(out, "".join(lines))
         store.audit(OPERATOR, "study.export", study, {"events": len(lines) - 1})
     if as_json:
@@ -154,7 +155,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 def _change(study: str, state: str, data: Path, database: str | None, as_json: bool) -> None:
     with opened(data, database) as store:
-        row = store.set_state(study, state, actor=OPERATOR)
+        row = store.set_state(study_of(store, study).public_id, state, actor=OPERATOR)
         store.audit(OPERATOR, f"study.{state}", study)
     _show(row, as_json)
 
