@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,11 @@ def test_ids_of_a_studio(tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         party = store.new_party(row, role="participant", label="p").public_id
         monkeypatch.chdir(tmp_path)
         assert tab("studio study close ") == [study]  # beside a writer
+    with closing(sqlite3.connect(tmp_path / "studio/studio.sqlite")) as database, database:
+        copied = "public_id, kind, state, version, config_hash, created_at, fold_version, "
+        copied += "library_version, name"
+        shown = copied.replace("public_id", "'x$(touch stolen)'")
+        database.execute(f"INSERT INTO study ({copied}) SELECT {shown} FROM study")
     before = sorted((tmp_path / "studio").iterdir())
     assert tab(f"studio links {study[:4]}") == [study]
     assert tab("studio links revoke ") == [study, party]
