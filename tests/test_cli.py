@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.util
 import io
@@ -29,6 +30,7 @@ from counterplay.commands import claims as claims_command
 from counterplay.datasets import DatasetInfo, list_datasets
 from counterplay.studies import registry
 from counterplay.studies.outline import outlines
+from counterplay.studies.store import Store
 
 SAMPLE = Path(__file__).parent / "studies" / "sample"
 
@@ -80,6 +82,27 @@ def test_run_as_json(capsys: pytest.CaptureFixture[str]):
     assert all(Path(path).is_file() for path in study["figures"])
     numbers = json.loads(Path(study["numbers"]).read_text(encoding="utf-8"))
     assert (numbers["study"], numbers["seed"], len(numbers["cells"])) == ("sample/walk", 3, 12)
+
+
+def test_the_report_says_first_where_it_is_and_then_what_to_do(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    import sample_area
+
+    area = dataclasses.replace(sample_area.AREA, start="hold(data)")
+    monkeypatch.setattr(sample_area, "AREA", area)
+    with Store(place / "build/studies.sqlite", create=True):
+        pass
+    assert cli.run(["report", "--jobs", "1"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line]
+    assert lines[:4] == [
+        "report  build/report.html", "What you can do with data of your own:", f"  {area.title}",
+        "    hold(data)",
+    ]  # fmt: skip
+    assert lines[4:] == [
+        "0 of 0 comparisons with theory hold",
+        "left out (not run yet, add --run): sample/walk, sample/fragile",
+    ]
 
 
 def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]):
@@ -139,7 +162,7 @@ def test_mistakes_end_with_one_sentence_and_code_2(
 def test_a_mistyped_subcommand_suggests_the_nearest_once(capsys: pytest.CaptureFixture[str]):
     for words in (["campaign", "nxt"], ["studio", "study", "lst"]):
         assert cli.run(words) == 2
-        assert one_sentence(capsys).count("Did you mean") == 1
+        assert one_sentence(capsys).count("did you mean") == 1
 
 
 def test_a_store_of_other_code_is_a_mistake_with_a_way_out(
@@ -255,6 +278,17 @@ def test_internal_errors_have_a_traceback_and_code_1():
     assert "ZeroDivisionError" in done.stderr
 
 
+def test_an_interrupted_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(claims_command, "load_claims", interrupt)
+    assert cli.run(["claims"]) == 130
+    assert one_sentence(capsys) == "interrupted"
+
+
 def test_module_and_script_say_their_version():
     expected = f"counterplay {counterplay.__version__}\n"
     command = [sys.executable, "-m", "counterplay", "--version"]
@@ -338,7 +372,7 @@ def test_every_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[st
     [
         (["run"], "What to run."),
         (["verify"], "An export, such as cars.jsonl."),
-        (["offer"], "A table: .csv, .tsv or .parquet, one row a round."),
+        (["offer"], "A table: .csv, .tsv or .parquet, one row per round."),
         (["campaign", "tell"], "CSV, or an export of Label Studio."),
         (["audit", "init"], "Table with known outcomes: CSV or Parquet."),
     ],
@@ -556,7 +590,7 @@ def help_of_every_command() -> Iterator[tuple[list[str], list[str]]]:
         command = get_command(importlib.import_module(cli.COMMANDS[words[0]][0]).app)
         for word in words[1:]:
             command = command.commands[word]
-        waiting += [[*words, n] for n in getattr(command, "commands", {}) if n != "MODEL DATA"]
+        waiting += [[*words, n] for n in getattr(command, "commands", {}) if not n.isupper()]
 
 
 def test_every_example_can_be_pasted(monkeypatch: pytest.MonkeyPatch):

@@ -26,23 +26,23 @@ from typer.models import ParameterInfo
 import counterplay
 from counterplay.addresses import where
 from counterplay.commands.words import Words
-from counterplay.errors import CounterplayError, CounterplayWarning, UnknownNameError
+from counterplay.errors import CounterplayError, CounterplayWarning
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "audit": ("counterplay.commands.audit", "Audit your own model and data.", "audit.md"),
     "consortium": (
         "counterplay.commands.consortium",
-        "Plan who brings how many rows.",
+        "Plan how many rows each site brings.",
         "areas/contribution.md",
     ),
     "offer": (
         "counterplay.commands.offer",
-        "Find the next offer from a log of offers.",
+        "Learn from past offers which to make next.",
         "areas/principal.md",
     ),
     "choices": (
         "counterplay.commands.choices",
-        "Learn tastes from recorded choices.",
+        "Learn what people like from their choices.",
         "areas/elicitation.md",
     ),
     "campaign": (
@@ -57,11 +57,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "studio": ("counterplay.commands.studio", "Open the library in the browser.", "studio.md"),
     "serve": ("counterplay.commands.studio", "The same as studio.", "studio.md"),
-    "verify": ("counterplay.commands.verify", "Recompute what a session promised.", "verify.md"),
+    "verify": ("counterplay.commands.verify", "Check what a session promised.", "verify.md"),
     "list": ("counterplay.commands.list", "List the areas and their studies.", "studies.md"),
     "run": (
         "counterplay.commands.run",
-        "Run studies: execute the cells that are missing.",
+        "Run studies: compute what is still missing.",
         "studies.md",
     ),
     "report": (
@@ -71,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "claims": (
         "counterplay.commands.claims",
-        "Print every promise of the library.",
+        "Print the promises of the library.",
         "theory/index.md",
     ),
     "data": (
@@ -130,12 +130,12 @@ class _Commands(Words):
             if importlib.util.find_spec(module) is not None:
                 self.commands[name] = _LazyCommand(name, module, help_line, page)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command; a mistyped name suggests the nearest."""
-        name = args[0]
-        if not (ctx.resilient_parsing or name in self.commands or name.startswith("-")):
-            raise UnknownNameError.among("command", name, [*self.commands, "help"])
-        return super().resolve_command(ctx, args)
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; newer versions of Typer would end without a word after Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
 
 
 def _complete_help(command: Any, guide: str) -> None:
@@ -177,8 +177,11 @@ app = typer.Typer(
     cls=_Commands,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Explain one command: counterplay help COMMAND. Results go to standard output, "
-    f"everything else to standard error. Guide: {where('docs/start.md')}",
+    epilog="Examples:\n\ncounterplay audit demo\n\ncounterplay run strategic/gaming\n\n"
+    "counterplay help campaign\n\nExplain one command: counterplay help COMMAND. Results go to "
+    "standard output, everything else to standard error. Exit codes: 0 done, 1 a computation "
+    "failed, 2 a mistake in what you gave, 3 a check failed, 130 interrupted.\n\n"
+    f"Guide: {where('docs/start.md')}",
 )
 
 

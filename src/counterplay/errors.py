@@ -49,8 +49,8 @@ class UnknownNameError(InvalidInputError):
         """Build the error for ``name``, suggesting the closest of the ``known`` names."""
         options, asked = sorted(known), str(name)[:80]
         near = _nearest(asked, options)
-        hint = f"did you mean {near!r}?" if near is not None else f"known: {_listed(options)}."
-        return cls(f"there is no {kind} named {asked!r}; {hint}")
+        hint = f"; did you mean {near!r}?" if near is not None else f"; known: {_listed(options)}."
+        return cls(f"there is no {kind} named {asked!r}{hint if options else ''}")
 
 
 def _nearest(asked: str, options: Sequence[str]) -> str | None:

@@ -70,6 +70,7 @@ def test_the_page_opens_with_harms_and_verdicts_are_folded(report: Report) -> No
     assert re.search(
         r'<details class="checks">\s*<summary>\d+ comparisons? with theory: all hold', page
     )
+    assert "<strong>What goes wrong.</strong> It drifts" in page
     failing = render_html(report)
     assert '<details class="checks" open>' in failing  # what fails is not folded away
 
@@ -178,6 +179,25 @@ def test_a_number_without_a_promise_neither_holds_nor_fails(report: Report) -> N
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", render_html(found)))
     assert "1 fails; 1 number about which nothing is promised" in text
     assert "seen 00.01 Longer walks 12 of 40 no promise" in text
+
+
+def test_the_contents_name_only_what_a_reader_should_look_at(report: Report) -> None:
+    def contents(page: str) -> str:
+        navigation = page[page.index("<nav") : page.index("</nav>")]
+        return " ".join(re.sub(r"<[^>]*>|&nbsp;", " ", navigation).split())
+
+    (section,) = report.areas
+    walk, fragile = section.studies
+    held = [verdict for verdict in walk.result.verdicts if verdict.holds]
+    good = dataclasses.replace(walk, result=dataclasses.replace(walk.result, verdicts=held))
+    for studies, told in (
+        ((walk, fragile), "sample 1 fails"),
+        ((good, fragile), "sample"),
+        ((fragile,), "sample not run yet"),
+    ):
+        shown = dataclasses.replace(section, studies=studies)
+        page = render_html(dataclasses.replace(report, areas=(shown,)))
+        assert contents(page).endswith(f"Overview {told}")
 
 
 def test_same_content_same_page(report: Report, page: str):

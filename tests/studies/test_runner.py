@@ -83,7 +83,7 @@ def test_an_edited_cell_is_detected(tmp_path: Path, sample, monkeypatch: pytest.
     with Store(tmp_path / "s.sqlite") as store:
         run_studies([sample["walk"]], store, jobs=1, progress=False)
         monkeypatch.setattr(plan, "study_fingerprint", lambda cell, data: "edited")
-        with pytest.raises(StoreError, match="computed by other code"):
+        with pytest.raises(StoreError, match="computed by an earlier version"):
             run_studies([sample["walk"]], store, jobs=1, progress=False)
 
 

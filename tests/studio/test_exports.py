@@ -503,7 +503,7 @@ sys.exit(cli.run(["studio", "--data", "nowhere"]))
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "The studio needs: pip install counterplay[studio]" in done.stderr
+    assert "The studio needs: pip install 'counterplay[studio]'" in done.stderr
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -564,6 +564,12 @@ def test_commands_of_an_operator(
     again = run("links", "reissue", links[0]["party"])
     assert again[0]["token"] != links[0]["token"]
     assert run("links", "revoke", links[0]["party"])[0]["token"] == ""
+    run("study", "pause", study[:-1], code=2)
+    run("links", "reissue", study, code=2)
+    run("links", "revoke", "nobody", code=2)
+    told = cli.run(["studio", "study", "pause", study[:-1], *data]), capsys.readouterr().err
+    assert told == (2, f"counterplay: there is no study named '{study[:-1]}'; did you mean "
+                    f"'{study}'?\n")  # fmt: skip
     assert run("study", "pause", study)["state"] == "paused"
     assert run("study", "close", study)["state"] == "closed"
     run("study", "open", study, code=2)
@@ -621,7 +627,9 @@ def test_a_mistyped_folder_is_no_empty_studio(
     assert cli.run(["studio", *words, "--data", str(place)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"counterplay: there is no studio in {place}\n"
+    assert (
+        captured.err == f"counterplay: there is no studio in {place}; --data names another folder\n"
+    )
     assert not place.exists()
 
 

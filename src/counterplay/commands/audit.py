@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from counterplay.auditing.result import Audit
 
 _RUN = "MODEL DATA"
+_CODES = (
+    "Exit codes: 0 all gates pass, 3 a gate fails, 4 no gate fails but one is undecided, 2 a "
+    "mistake in what you gave, 1 a section failed, 130 interrupted."
+)
 
 app = typer.Typer(
     cls=Words,
@@ -33,48 +37,71 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Audit your own model and data. First: counterplay audit init DATA. Then: counterplay "
     "audit MODEL DATA --config audit.toml. All options: counterplay audit MODEL DATA --help. "
-    "MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none.",
+    "MODEL is a .skops, .onnx, .joblib or .pkl file, module:object, or - for none. " + _CODES,
     epilog="Examples: counterplay audit demo; counterplay audit init loans.csv; "
     "counterplay audit model.skops loans.csv --config audit.toml",
 )
 
-Config_ = Annotated[Path | None, typer.Option("--config", "-c", help="Settings: audit.toml.")]
+Config_ = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The settings, such as audit.toml.")
+]
 
 
 @app.command(
     _RUN,
     cls=Main,
+    help="Audit a model on a table; write audit.html, audit.json and the model to deploy instead."
+    f"\n\n{_CODES}",
     epilog="Example: counterplay audit model.skops loans.csv --config audit.toml --time 5m",
 )
 def run(
     model: Annotated[str, typer.Argument(help="Model file, module:object, or - for none.")],
     data: Annotated[Path, typer.Argument(help="Table with known outcomes: CSV or Parquet.")],
     config: Config_ = None,
-    train: Annotated[Path | None, typer.Option(help="Rows the model was fitted on.")] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Table of the rows that the model was fitted on.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("audit"),
-    time: Annotated[str | None, typer.Option(help="Time to spend: 60s, 5m, 2h.")] = None,
-    sections: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    time: Annotated[str | None, typer.Option(help="Time to spend, such as 60s, 5m or 2h.")] = None,
+    sections: Annotated[
+        str | None, typer.Option(help="Run only these sections, separated by commas.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Workers.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=1, help="Number of worker processes.")
+    ] = 1,
     trust: Annotated[
-        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you trust.")
+        list[str] | None,
+        typer.Option("--trust", help="A type in a .skops file that you trust; repeat the option."),
     ] = None,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Open a pickle: it runs the code inside.")
+        bool, typer.Option("--trust-pickle", help="Open a pickle, which runs the code in it.")
     ] = False,
-    against: Annotated[Path | None, typer.Option(help="audit.json to compare with.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="The audit.json of an earlier run to compare with.")
+    ] = None,
     plan: Annotated[
-        Path | None, typer.Option(help="audit.json to repeat, without a clock.")
+        Path | None,
+        typer.Option(
+            help="The audit.json of a run to repeat step by step, whatever time it takes."
+        ),
     ] = None,
     undecided: Annotated[
         Literal["pass", "fail", "tell"], typer.Option(help="What an undecided gate counts as.")
     ] = "tell",
-    junit: Annotated[Path | None, typer.Option(help="Write the gates as JUnit.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write a summary for a CI page.")] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help="Also write the gates to this file, as JUnit XML.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write a summary to this file, as Markdown.")
+    ] = None,
     accept_guesses: Annotated[
-        bool, typer.Option("--accept-guesses", help="Evaluate gates on unconfirmed guesses.")
+        bool,
+        typer.Option(
+            "--accept-guesses", help="Evaluate the gates although the guesses are not confirmed."
+        ),
     ] = False,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Audit a model on a table; write audit.html, audit.json and the model to deploy instead."""
@@ -129,17 +156,18 @@ def run(
 @app.command("init", epilog="Example: counterplay audit init loans.csv")
 def init(
     data: Annotated[Path, typer.Argument(help="Table with known outcomes: CSV or Parquet.")],
-    model: Annotated[str | None, typer.Option(help="Model that will be audited.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model that will be audited.")] = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")] = Path("audit.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     trust: Annotated[
-        list[str] | None, typer.Option("--trust", help="A type in a .skops file that you trust.")
+        list[str] | None,
+        typer.Option("--trust", help="A type in a .skops file that you trust; repeat the option."),
     ] = None,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Open a pickle: it runs the code inside.")
+        bool, typer.Option("--trust-pickle", help="Open a pickle, which runs the code in it.")
     ] = False,
 ) -> None:
-    """Write audit.toml: guesses with their reasons, to be confirmed line by line."""
+    """Write audit.toml with guesses and their reasons; you confirm them line by line."""
     from counterplay.auditing.config_text import config_text
     from counterplay.auditing.guess import guess_table
     from counterplay.auditing.inputs import read_rows
@@ -162,10 +190,10 @@ def init(
 
 @app.command("check", epilog="Example: counterplay audit check audit.toml loans.csv")
 def check(
-    config: Annotated[Path, typer.Argument(help="Settings: audit.toml.")],
+    config: Annotated[Path, typer.Argument(help="The settings, such as audit.toml.")],
     data: Annotated[Path, typer.Argument(help="Table with known outcomes: CSV or Parquet.")],
 ) -> None:
-    """Check the settings against the table; nothing is computed."""
+    """Check that the settings fit the table; nothing is computed."""
     from counterplay.auditing.config import Config
     from counterplay.auditing.gates import check_gate
     from counterplay.auditing.inputs import read_rows
@@ -192,9 +220,10 @@ def check(
 
 @app.command("show", epilog="Example: counterplay audit show audit/audit.json -o page.html")
 def show(
-    record: Annotated[Path, typer.Argument(help="audit.json of a run.")],
+    record: Annotated[Path, typer.Argument(help="The audit.json of a run.")],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Page to write; default: beside the file.")
+        Path | None,
+        typer.Option("-o", "--out", help="Page to write; by default it stands beside the file."),
     ] = None,
 ) -> None:
     """Write the page again from audit.json."""
@@ -214,7 +243,7 @@ def show(
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("audit.html"),
 ) -> None:
-    """Audit a small model on data that come with scikit-learn; no file is needed."""
+    """Audit a small model on data that comes with scikit-learn; you need no file."""
     from counterplay.auditing.demo import demo_audit
 
     check_files(out)

@@ -28,8 +28,8 @@ app = typer.Typer(
 )
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The campaign's log, such as camp.jsonl.")]
-MaxError = Annotated[float, typer.Option(help="Share of wrong labels that is tolerated.")]
-Sure = Annotated[float, typer.Option(help="One minus the chance of a false certificate.")]
+MaxError = Annotated[float, typer.Option(help="Largest share of wrong labels that you accept.")]
+Sure = Annotated[float, typer.Option(help="One minus the chance that a certificate is false.")]
 
 
 @app.command()
@@ -38,20 +38,24 @@ def init(
     owner: Annotated[str, typer.Option(help="Column that names each item's party.")],
     classes: Annotated[str, typer.Option(help="The labels, separated by commas.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The log to write.")],
-    id_column: Annotated[str | None, typer.Option("--id", help="Column that names items.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that names the items.")
+    ] = None,
     features: Annotated[
-        str | None, typer.Option(help="Columns to learn from; default: all others.")
+        str | None,
+        typer.Option(help="Columns to learn from, separated by commas; all others by default."),
     ] = None,
     text: Annotated[str | None, typer.Option(help="Column of texts to learn from.")] = None,
     max_error: MaxError = 0.05,
     confidence: Sure = 0.95,
     scope: Annotated[
         Literal["party", "union"],
-        typer.Option(help="A certificate for each party, or one for all."),
+        typer.Option(help="Certify the labels of each party, or those of all together."),
     ] = "party",
     noise: Annotated[float, typer.Option(help="Chance that a single answer is wrong.")] = 0.0,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the checks, for trials; default: secret.")
+        int | None,
+        typer.Option(help="Seed of the order of the checks, for trials; by default it is secret."),
     ] = None,
 ) -> None:
     """Begin a campaign. The log holds the secret order of the checks: do not show it to labelers.
@@ -83,15 +87,21 @@ def init(
 @app.command("next")
 def next_questions(
     log: Log,
-    n: Annotated[int, typer.Option("-n", help="Most questions.")] = 50,
-    party: Annotated[str | None, typer.Option(help="Only questions of this party.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write them as CSV.")] = None,
-    label_studio: Annotated[Path | None, typer.Option(help="Write Label Studio tasks.")] = None,
+    n: Annotated[int, typer.Option("-n", help="Write at most this many questions.")] = 50,
+    party: Annotated[str | None, typer.Option(help="Write only questions of this party.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write them to this file, as CSV.")] = None,
+    label_studio: Annotated[
+        Path | None, typer.Option(help="Write them to this file, as tasks for Label Studio.")
+    ] = None,
     with_predictions: Annotated[
-        bool, typer.Option(help="Show predictions, which labelers tend to follow; never in checks.")
+        bool,
+        typer.Option(
+            "--with-predictions",
+            help="Also show predictions, except in checks. Labelers tend to follow them.",
+        ),
     ] = False,
 ) -> None:
-    """Write the next questions; asking again gives the same until they are answered.
+    """Write the next questions. Until they are answered, asking again gives the same ones.
 
     Example: counterplay campaign next camp.jsonl -n 50 --csv questions.csv
     """
@@ -126,7 +136,7 @@ def tell(
         Path, typer.Argument(metavar="ANSWERS", help="CSV, or an export of Label Studio.")
     ],
 ) -> None:
-    """Record the answers of a file: all of them, or none if one row is bad.
+    """Record the answers in a file: all of them, or none if one row is bad.
 
     Columns: question, label, labeler; "skip" is a label. Rows without a label stay open.
 
@@ -148,13 +158,17 @@ def tell(
 @app.command()
 def retract(
     log: Log,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Its number, such as q17.")],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="Number of the question, such as q17.")
+    ],
     blind: Annotated[
         bool,
-        typer.Option("--blind", help="Whoever retracts has not seen how the checks came out."),
+        typer.Option(
+            "--blind", help="Say that whoever retracts has not seen the results of the checks."
+        ),
     ] = False,
 ) -> None:
-    """Take an answer back; the question is open again, and `tell` takes the right one.
+    """Take an answer back. The question is open again; record the right answer with tell.
 
     Example: counterplay campaign retract camp.jsonl q17 --blind
     """
@@ -166,7 +180,7 @@ def retract(
 
 @app.command()
 def status(log: Log, as_json: Json = False) -> None:
-    """Show where the campaign stands, who worked how much, and what can be signed.
+    """Show where the campaign stands, how much each party worked, and what can be certified.
 
     Example: counterplay campaign status camp.jsonl
     """
@@ -189,12 +203,13 @@ def status(log: Log, as_json: Json = False) -> None:
 @app.command()
 def export(
     log: Log,
-    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the labels.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")],
     proof: Annotated[
-        Path | None, typer.Option(help="File for counterplay verify; it reveals the checks.")
+        Path | None,
+        typer.Option(help="Also write a file for counterplay verify; it reveals the checks."),
     ] = None,
 ) -> None:
-    """Write the labels with score, source, number of answers, and whether they are disputed.
+    """Write each label with its score, source and number of answers, and whether it is disputed.
 
     Example: counterplay campaign export camp.jsonl -o labels.csv --proof proof.jsonl
     """
@@ -214,18 +229,21 @@ def export(
 @app.command()
 def audit(
     labels: Annotated[Path, typer.Argument(metavar="LABELS", help="CSV file of delivered labels.")],
-    state: Annotated[Path, typer.Option(help="File that keeps the secret order and the answers.")],
+    state: Annotated[
+        Path, typer.Option(help="File that keeps the secret order of the checks and the answers.")
+    ],
     column: Annotated[str, typer.Option("--label", help="Column of the labels.")] = "label",
     answers: Annotated[
-        Path | None, typer.Option(help="CSV with the columns row and label: what was checked.")
+        Path | None, typer.Option(help="CSV of what was checked, with the columns row and label.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", help="Rows to check next.")] = 20,
+    n: Annotated[int, typer.Option("-n", help="How many rows to check next.")] = 20,
     max_error: Annotated[
-        float | None, typer.Option(help="Share of wrong labels that is tolerated; default: 0.05.")
+        float | None,
+        typer.Option(help="Largest share of wrong labels that you accept; 0.05 by default."),
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(help="One minus the chance of a false certificate; default: 0.95."),
+        typer.Option(help="One minus the chance that a certificate is false; 0.95 by default."),
     ] = None,
 ) -> None:
     """Check labels at random until it is certain that few enough of them are wrong.

@@ -8,12 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from counterplay.commands.options import Json, print_json, say_notes
-from counterplay.elicitation.choice_panel import ChoicePanel
-from counterplay.tables import read_table
 
 app = typer.Typer(add_completion=False)
 
@@ -25,23 +22,37 @@ app = typer.Typer(add_completion=False)
 def choices(
     panel: Annotated[Path, typer.Argument(help="A table: one row per alternative on offer.")],
     person: Annotated[str, typer.Option(help="Column that says who chose.")],
-    task: Annotated[str, typer.Option(help="Column that says in which task.")],
+    task: Annotated[
+        str, typer.Option(help="Column that names the task: one choice among alternatives.")
+    ],
     alternative: Annotated[str, typer.Option(help="Column that names the alternative.")],
-    chosen: Annotated[str, typer.Option(help="Column that is 1 for what was chosen.")],
+    chosen: Annotated[
+        str, typer.Option(help="Column that is 1 for the chosen alternative, else 0.")
+    ],
     attribute: Annotated[
         list[str] | None,
-        typer.Option(help="Column that describes alternatives; all other numbers by default."),
+        typer.Option(
+            help="Column that describes the alternatives; all other columns of numbers by default."
+        ),
     ] = None,
     reveal: Annotated[
-        int, typer.Option(min=0, help="Choices of a person that are known before predicting.")
+        int,
+        typer.Option(
+            min=0, help="How many choices of a new person are seen before the others are predicted."
+        ),
     ] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn how tastes are distributed, and how well new people's choices are predicted.
+    """Learn how much people's tastes differ, and how well the choices of new people are predicted.
 
-    The population is fitted to seven tenths of the people; the choices of the others are predicted.
+    Tastes are learned from seven tenths of the people; the choices of the others are predicted.
     """
+    import numpy as np
+
+    from counterplay.elicitation.choice_panel import ChoicePanel
+    from counterplay.tables import read_table
+
     table = read_table(panel)
     say_notes(panel, table.notes)
     frame = table.frame

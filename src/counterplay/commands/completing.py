@@ -58,13 +58,13 @@ def areas_with_claims(incomplete: str) -> Completed:
 @_quietly
 def studies(ctx: Any, incomplete: str) -> Completed:
     """Complete ids of the studies of a studio, newest first."""
-    return _rows(ctx, "SELECT public_id, name FROM study ORDER BY id DESC", incomplete)
+    return _rows(ctx, "SELECT public_id FROM study ORDER BY id DESC", incomplete)
 
 
 @_quietly
 def parties(ctx: Any, incomplete: str) -> Completed:
     """Complete ids of the parties of a studio, newest first."""
-    return _rows(ctx, "SELECT public_id, label FROM party ORDER BY id DESC", incomplete)
+    return _rows(ctx, "SELECT public_id FROM party ORDER BY id DESC", incomplete)
 
 
 @_quietly
@@ -74,13 +74,16 @@ def parties_and_studies(ctx: Any, incomplete: str) -> Completed:
 
 
 def _rows(ctx: Any, query: str, incomplete: str) -> Completed:
-    """Read a studio of this machine; one on PostgreSQL is too far away to wait for."""
+    """Read ids from a studio of this machine; one on PostgreSQL is too far away to wait for.
+
+    Names and labels stay out: a shell evaluates what it is told, and others chose them.
+    """
     file = _named(ctx, "data", "studio") / "studio.sqlite"
     used = file.with_name(f"{file.name}-wal").exists()  # else no file may be made beside it
     address = f"{file.resolve().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
     with closing(sqlite3.connect(address, uri=True, timeout=0.2)) as database:
         found = database.execute(query).fetchall()
-    return [(name, label) for name, label in found if name.startswith(incomplete)]
+    return [(id, "") for (id,) in found if id.isalnum() and id.startswith(incomplete)]
 
 
 def _named(ctx: Any, option: str, default: str) -> Path:

@@ -17,18 +17,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from counterplay.commands.consortium_private import VERBS, Given, matching
+from counterplay.commands.consortium_options import (
+    Cap,
+    Drop,
+    Force,
+    Metric,
+    Model,
+    Seed,
+    matching,
+    numbers,
+)
+from counterplay.commands.consortium_private import app as write_app
+from counterplay.commands.consortium_private import describe, models, score, site
 from counterplay.commands.options import Json, check_files, print_json
+from counterplay.commands.words import Main, Words
 from counterplay.core.files import write_atomic
 from counterplay.errors import InvalidInputError
-from counterplay.tables import read_table
-from counterplay.tables.cells import shown
 
 if TYPE_CHECKING:
     from counterplay.contribution.lab import ConsortiumPlan
     from counterplay.contribution.sites.reading import Sites
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(
+    cls=Words,
+    add_completion=False,
+    help="Plan how many rows each site brings. With all tables at hand: counterplay consortium "
+    "TABLES. All options: counterplay consortium TABLES --help. The other commands are for sites "
+    "that keep their rows to themselves. Exit codes: 0 there is a plan that holds, 3 no site can "
+    "be promised anything, 2 a mistake in what you gave.",
+    epilog="Examples: counterplay consortium north.csv south.csv east.csv --label y; "
+    "counterplay consortium site north.csv --label y --out north.json; "
+    'counterplay consortium --points "*.json"',
+)
 
 NO_PROMISE = 3
 STYLE = (
@@ -40,56 +60,50 @@ STYLE = (
 
 
 @app.command(
+    "TABLES",
+    cls=Main,
     epilog="Examples: counterplay consortium north.csv south.csv east.csv --label y "
     "--target within=0.01 --out plan.html --flower out/; counterplay consortium all.csv "
-    "--site-column ward --label y; counterplay consortium site north.csv --label y --peers "
-    "south,east --out north.json; counterplay consortium models north.csv --label y --out "
-    'north.models.json; counterplay consortium score north.csv --label y --models "*.models.json" '
-    "--out north.json; counterplay consortium describe north.csv --label y --out north.site.json; "
-    'counterplay consortium app "*.site.json" --flower out/; counterplay consortium --points '
-    '"*.json"'
+    '--site-column ward --label y; counterplay consortium --points "*.json"',
 )
 def consortium(
     tables: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="One table per site; or a verb (site, models, score, describe, app) and its files."
-        ),
+        list[str] | None, typer.Argument(help="Tables of the sites: one for each, or one for all.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the labels.")] = None,
     target: Annotated[
-        str, typer.Option(help="within=0.01 (of pooling everything) or accuracy=0.85.")
+        str, typer.Option(help="within=0.01 (of pooling all rows) or accuracy=0.85.")
     ] = "within=0.01",
-    confidence: Annotated[float, typer.Option(help="Probability of each promise.")] = 0.9,
-    model: Annotated[str, typer.Option(help="logistic or boosting.")] = "logistic",
-    metric: Annotated[
-        str, typer.Option(help="accuracy, balanced_accuracy, neg_log_loss or roc_auc.")
-    ] = "accuracy",
-    budget: Annotated[int | None, typer.Option(help="Number of fits; default about 176.")] = None,
-    cost: Annotated[list[str] | None, typer.Option(help="Price of a row: north=2; repeat.")] = None,
-    cap: Annotated[
-        list[str] | None, typer.Option(help="Most rows of a site: north=500; repeat.")
+    confidence: Annotated[
+        float, typer.Option(help="Probability with which each promise is kept.")
+    ] = 0.9,
+    model: Model = "logistic",
+    metric: Metric = "accuracy",
+    budget: Annotated[
+        int | None, typer.Option(help="How many models to fit; about 176 by default.")
     ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(help="What a row of a site costs, such as north=2; repeat the option."),
+    ] = None,
+    cap: Cap = None,
     site_column: Annotated[
         str | None, typer.Option(help="Column that names the site, if one table holds all.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    drop: Drop = None,
     points: Annotated[
         str | None, typer.Option(help='Files of points in place of tables: "*.json".')
     ] = None,
-    peers: Annotated[str | None, typer.Option(help="Names of the other sites (site).")] = None,
-    models: Annotated[
-        str | None, typer.Option(help='Models of all sites (score): "*.models.json".')
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write a page (or, for 'site', the points).")
-    ] = None,
-    flower: Annotated[Path | None, typer.Option(help="Write a Flower app here.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the folder.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Page to write.")] = None,
+    flower: Annotated[Path | None, typer.Option(help="Folder to write a Flower app to.")] = None,
+    force: Force = False,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Plan how many rows each site brings, so that the promise to every site is kept."""
+    """Plan how many rows each site brings, so that the promise to every site is kept.
+
+    Exit code 3: the sites were measured, but no site can be promised anything.
+    """
     from counterplay.contribution import SitePoints, plan_consortium
     from counterplay.contribution.sites.flower_project import check_empty
 
@@ -98,21 +112,10 @@ def consortium(
         check_empty(flower, force)
         check_files(flower / "app" / "plan.json")
     given = list(tables or [])
-    measure: dict[str, Any] = {"model": model, "metric": metric, "budget": budget,
-                               "progress": not as_json}  # fmt: skip
-    if given and given[0] in VERBS:
-        VERBS[given[0]](
-            Given(
-                tables=given[1:], label=label, peers=peers, models=models, out=out, flower=flower,
-                rows=_numbers(cap, "cap"), drop=drop or [], model=model, metric=metric,
-                progress=not as_json, force=force, seed=seed,
-            )
-        )  # fmt: skip
-        return
     settings: dict[str, Any] = {
         "confidence": confidence,
-        "costs": _numbers(cost, "cost"),
-        "caps": _numbers(cap, "cap"),
+        "costs": numbers(cost, "cost"),
+        "caps": numbers(cap, "cap"),
         "random_state": seed,
     }
     if points is not None:
@@ -121,7 +124,10 @@ def consortium(
         plan = plan_consortium(SitePoints.from_json(*matching(points)), target, **settings)
     else:
         sites = _read(given, label, site_column, drop or [])
-        plan = plan_consortium(sites, target, **settings, **measure)
+        plan = plan_consortium(
+            sites, target, model=model, metric=metric, budget=budget, progress=not as_json,
+            **settings,
+        )  # fmt: skip
     if out is not None:
         write_atomic(out, page(plan))
     written = [] if flower is None else plan.write_flower(flower, force=force)
@@ -167,19 +173,19 @@ def _read(
     for path in tables:
         name = Path(path).stem
         if name in files:
-            raise InvalidInputError(f"two tables are called {shown(name, 60)}; rename one")
+            raise InvalidInputError(f"two tables are called {name[:60]!r}; rename one")
         files[name] = path
     return read_sites(files, label, drop=drop)
 
 
 def _split(path: str, column: str) -> tuple[dict[str, Any], list[str]]:
     """The rows of every site, and what was left out; names are as they stand in the file."""
+    from counterplay.tables import read_table
+
     frame, file = read_table(path, texts=[column]).frame, Path(path).name[:60]
     if column not in frame.columns:
         columns = ", ".join(str(c)[:30] for c in frame.columns[:5])
-        raise InvalidInputError(
-            f"{file} has no column {shown(column, 60)}; its columns are {columns}"
-        )
+        raise InvalidInputError(f"{file} has no column {column[:60]!r}; its columns are {columns}")
     names = frame[column].map(_site_name, na_action="ignore")
     lost = int((names.isna() | (names == "")).sum())
     notes = [f"{lost} rows of {file} name no site and are left out"] if lost else []
@@ -193,14 +199,6 @@ def _site_name(cell: Any) -> str:
     return str(int(cell) if whole else cell).strip()
 
 
-def _numbers(values: Sequence[str] | None, what: str) -> dict[str, float] | None:
-    pairs: dict[str, float] = {}
-    for text in values or []:
-        name, _, number = text.rpartition("=")
-        try:
-            pairs[name] = float(number)
-        except ValueError:
-            raise InvalidInputError(
-                f"--{what} must be SITE=NUMBER, got {shown(text, 60)}"
-            ) from None
-    return pairs or None
+for way in (site, models, score, describe):
+    app.command()(way)
+app.command("app")(write_app)

@@ -7,64 +7,69 @@ Source: "The private variant", docs/theory/23-consortium.md.
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from counterplay.errors import InvalidInputError
-from counterplay.tables.cells import shown
+from counterplay.commands.consortium_options import (
+    Cap,
+    Drop,
+    Flower,
+    Force,
+    Metric,
+    Model,
+    Seed,
+    matching,
+    numbers,
+)
+from counterplay.commands.options import check_files
+
+Table = Annotated[Path, typer.Argument(help="The table of this site.")]
+Label = Annotated[str, typer.Option(help="Column of the labels.")]
+Points = Annotated[Path, typer.Option(help="File to write the points to.")]
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the command line said."""
+def site(
+    table: Table,
+    label: Label,
+    out: Points,
+    peers: Annotated[str, typer.Option(help="Names of the other sites, separated by commas.")] = "",
+    drop: Drop = None,
+    model: Model = "logistic",
+    metric: Metric = "accuracy",
+    seed: Seed = 0,
+) -> None:
+    """Measure how far a site gets with its own rows. Writes sizes and scores, no rows.
 
-    tables: Sequence[str]
-    label: str | None
-    peers: str | None
-    models: str | None
-    out: Path | None
-    flower: Path | None
-    rows: dict[str, float] | None
-    drop: Sequence[str]
-    model: str
-    metric: str
-    progress: bool
-    force: bool
-    seed: int
-
-    def one_table(self, verb: str) -> tuple[str, str, Path]:
-        """The table of a site, its label and where to write."""
-        if len(self.tables) != 1 or self.label is None or self.out is None:
-            raise InvalidInputError(
-                f"{verb} needs one table, --label and --out: {verb} north.csv ..."
-            )
-        return self.tables[0], self.label, self.out
-
-
-def _site(given: Given) -> None:
-    """Measure one site's own curve and write its points: sizes and scores, no rows."""
+    Example: counterplay consortium site north.csv --label y --peers south,east --out north.json
+    """
     from counterplay.contribution.sites.own_curve import own_points
 
-    table, label, out = given.one_table("site")
-    names = [name.strip() for name in (given.peers or "").split(",") if name.strip()]
+    check_files(out)
+    names = [name.strip() for name in peers.split(",") if name.strip()]
     points = own_points(
-        table, label, names, drop=given.drop, model=given.model, metric=given.metric,
-        progress=given.progress, random_state=given.seed,
-    )  # fmt: skip
+        table, label, names, drop=drop or (), model=model, metric=metric, random_state=seed
+    )
     points.to_json(out)
     typer.echo(f"wrote {len(points.site)} points to {out}; no row is in it")
 
 
-def _models(given: Given) -> None:
-    """Fit models on one site's rows and write them, to be sent to the others."""
+def models(
+    table: Table,
+    label: Label,
+    out: Annotated[Path, typer.Option(help="File to write the models to.")],
+    drop: Drop = None,
+    seed: Seed = 0,
+) -> None:
+    """Fit models to the rows of a site, to be sent to the other sites.
+
+    Example: counterplay consortium models north.csv --label y --out north.models.json
+    """
     from counterplay.contribution.lab import fit_site_models
 
-    table, label, out = given.one_table("models")
-    found = fit_site_models(table, label, drop=given.drop, random_state=given.seed)
+    check_files(out)
+    found = fit_site_models(table, label, drop=drop or (), random_state=seed)
     found.to_json(out)
     typer.echo(
         f"wrote {len(found.models)} models to {out}; no row is in it, but models of few rows tell "
@@ -72,27 +77,41 @@ def _models(given: Given) -> None:
     )
 
 
-def _score(given: Given) -> None:
-    """Score everybody's models on one site's rows and write its points."""
+def score(
+    table: Table,
+    label: Label,
+    models: Annotated[str, typer.Option(help='Models of all sites: "*.models.json".')],
+    out: Points,
+    drop: Drop = None,
+    metric: Metric = "accuracy",
+) -> None:
+    """Score the models of all sites on the rows of a site. Writes sizes and scores, no rows.
+
+    Example: counterplay consortium score north.csv --label y --models "*.models.json" --out
+    north.json
+    """
     from counterplay.contribution.lab import score_site_models
 
-    table, label, out = given.one_table("score")
-    if given.models is None:
-        raise InvalidInputError('score needs the models of all sites: --models "*.models.json"')
-    points = score_site_models(
-        table, matching(given.models), label, metric=given.metric, drop=given.drop,
-        progress=given.progress,
-    )  # fmt: skip
+    check_files(out)
+    points = score_site_models(table, matching(models), label, metric=metric, drop=drop or ())
     points.to_json(out)
     typer.echo(f"wrote {len(points.site)} points to {out}; no row is in it")
 
 
-def _describe(given: Given) -> None:
-    """Write what a site tells about its table so that all code rows alike."""
+def describe(
+    table: Table,
+    label: Label,
+    out: Annotated[Path, typer.Option(help="File to write the description to.")],
+    drop: Drop = None,
+) -> None:
+    """Describe the columns of a site's table, so that all sites code their rows alike.
+
+    Example: counterplay consortium describe north.csv --label y --out north.site.json
+    """
     from counterplay.contribution.lab import describe_site
 
-    table, label, out = given.one_table("describe")
-    found = describe_site(table, label, drop=given.drop)
+    check_files(out)
+    found = describe_site(table, label, drop=drop or ())
     found.to_json(out)
     typer.echo(
         f"wrote {out}: {found.owned} rows, {len(found.numbers)} columns of numbers as sums, "
@@ -100,34 +119,21 @@ def _describe(given: Given) -> None:
     )
 
 
-def _app(given: Given) -> None:
-    """Write a Flower app of sites that described their tables: it measures, then trains."""
+def app(
+    sites: Annotated[list[str], typer.Argument(help='Descriptions of all sites: "*.site.json".')],
+    flower: Flower,
+    cap: Cap = None,
+    force: Force = False,
+    seed: Seed = 0,
+) -> None:
+    """Write a Flower app from the descriptions of all sites; it measures, then trains.
+
+    Example: counterplay consortium app "*.site.json" --flower out/
+    """
     from counterplay.contribution.lab import write_measuring_app
 
-    if given.flower is None or not given.tables:
-        raise InvalidInputError("app needs descriptions and --flower: app north.site.json ...")
-    rows = None if given.rows is None else {name: int(n) for name, n in given.rows.items()}
-    sites = [path for pattern in given.tables for path in matching(pattern)]
-    written = write_measuring_app(
-        sites, given.flower, rows=rows, seed=given.seed, force=given.force
-    )
-    typer.echo(
-        f"wrote {len(written)} files; measure: flwr run {given.flower} --run-config measure=true"
-    )
-
-
-VERBS: dict[str, Callable[[Given], None]] = {
-    "site": _site,
-    "models": _models,
-    "score": _score,
-    "describe": _describe,
-    "app": _app,
-}
-
-
-def matching(pattern: str) -> list[str]:
-    """The files that a pattern names, in order."""
-    found = sorted(glob.glob(pattern))
-    if not found:
-        raise InvalidInputError(f"no file matches {shown(pattern, 60)}")
-    return found
+    most = numbers(cap, "cap")
+    rows = None if most is None else {name: int(n) for name, n in most.items()}
+    files = [path for pattern in sites for path in matching(pattern)]
+    written = write_measuring_app(files, flower, rows=rows, seed=seed, force=force)
+    typer.echo(f"wrote {len(written)} files; measure: flwr run {flower} --run-config measure=true")

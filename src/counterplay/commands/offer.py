@@ -20,7 +20,6 @@ from counterplay.core.files import read_limited, write_atomic
 from counterplay.core.records import LIMIT, Count, Digest, Record, read_record, write_record
 from counterplay.core.report import plain
 from counterplay.errors import InvalidInputError
-from counterplay.tables import read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,32 +53,41 @@ class SavedCommand(Record, frozen=True):
     epilog="Example: counterplay offer log.csv --offer commission --outcome revenue --next 30"
 )
 def offer(
-    log: Annotated[Path, typer.Argument(help="A table: .csv, .tsv or .parquet, one row a round.")],
+    log: Annotated[
+        Path, typer.Argument(help="A table: .csv, .tsv or .parquet, one row per round.")
+    ],
     offer: Annotated[str, typer.Option(help="Column of the offers.")] = "offer",
     outcome: Annotated[str, typer.Option(help="Column of the outcomes.")] = "outcome",
-    terms: Annotated[Kind, typer.Option(help="What an offer is.")] = "commission",
-    agent: Annotated[str | None, typer.Option(help="Column of the other side's id.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the time.")] = None,
-    within: Annotated[str | None, typer.Option(help="Column of strata to compare within.")] = None,
-    unit_cost: Annotated[float, typer.Option(help="What a unit costs you.")] = 0.0,
-    list_price: Annotated[float | None, typer.Option(help="Price before the discount.")] = None,
+    terms: Annotated[Kind, typer.Option(help="What the column of offers holds.")] = "commission",
+    agent: Annotated[
+        str | None, typer.Option(help="Column that says to whom the offer was made.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column that says when.")] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Column of groups; offers are compared only within one.")
+    ] = None,
+    unit_cost: Annotated[float, typer.Option(help="What one unit costs you.")] = 0.0,
+    list_price: Annotated[float | None, typer.Option(help="Price before any discount.")] = None,
     unit_value: Annotated[float | None, typer.Option(help="What a success is worth.")] = None,
-    currency: Annotated[str, typer.Option(help="Unit of the money.")] = "",
+    currency: Annotated[str, typer.Option(help="Currency of all amounts, such as EUR.")] = "",
     rounds: Annotated[
-        int | None, typer.Option("--next", help="Plan this many rounds.", min=1)
+        int | None, typer.Option("--next", help="Plan the offers of this many rounds.", min=1)
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Where the plan is kept between calls; needs --next.")
+        Path | None,
+        typer.Option(help="File that keeps the plan from one call to the next; needs --next."),
     ] = None,
     missing: Annotated[
-        Literal["error", "drop"], typer.Option(help="Rows without offer or outcome.")
+        Literal["error", "drop"],
+        typer.Option(help="What to do with rows that lack the offer or the outcome."),
     ] = "error",
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)] = 0,
-    page: Annotated[Path | None, typer.Option("--html", help="Write a page.")] = None,
+    page: Annotated[Path | None, typer.Option("--html", help="Page to write.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a log of offers and outcomes tells, and which offer to make next."""
+    """Learn from a log of offers and outcomes which offer to make next."""
     from counterplay.principal import fit_game
+    from counterplay.tables import read_table
 
     if state is not None and rounds is None:
         raise InvalidInputError("--state keeps a plan: say how many rounds with --next")

@@ -20,28 +20,35 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Seed = Annotated[int, typer.Option(min=0, help="Base seed of all random numbers.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; default: all.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", help="Number of worker processes; by default one per core."),
+]
 UseBackend = Annotated[
-    Literal["joblib", "ray"], typer.Option("--backend", help="Where cells are executed.")
+    Literal["joblib", "ray"], typer.Option("--backend", help="What runs the cells.")
 ]
 Address = Annotated[
-    str | None, typer.Option(help="Address of a Ray cluster; default: start one here.")
+    str | None, typer.Option(help="Address of a Ray cluster; by default one is started here.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder for figures and the report.")]
 StorePath = Annotated[
-    Path | None, typer.Option("--store", help="Study store; default: OUT/studies.sqlite.")
+    Path | None,
+    typer.Option("--store", help="File of stored results; OUT/studies.sqlite by default."),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Recompute what is already stored.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Compute everything again, also what is stored.")
+]
 Refresh = Annotated[
     bool,
     typer.Option(
         "--refresh",
-        help="Compute again what an older version of the code stored, or what is damaged.",
+        help="Compute again only what an earlier version of the code stored, or what is damaged.",
     ),
 ]
 ScaleOption = Annotated[
-    Literal["quick", "full"], typer.Option("--scale", help="Takes seconds, or as in a paper.")
+    Literal["quick", "full"],
+    typer.Option("--scale", help="quick takes seconds; full computes what a paper would show."),
 ]
 
 OUT = Path("build")

@@ -45,10 +45,10 @@ def report(
             autocompletion=known_targets,
         ),
     ] = None,
-    run: Annotated[bool, typer.Option("--run", help="Execute missing cells first.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Compute missing cells first.")] = False,
     scale: Annotated[
         Literal["quick", "full"] | None,
-        typer.Option("--scale", help="Default: full where it is complete, else quick."),
+        typer.Option("--scale", help="By default full where it is complete, else quick."),
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -140,12 +140,21 @@ def _print(content: Report, path: Path) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
+    console.print(f"report  {path}", markup=False)
+    starts = [section.area for section in content.areas if section.area.start]
+    if starts:
+        console.print("\nWhat you can do with data of your own:")
+    for area in starts:
+        console.print(f"  {area.title}\n    {area.start}", markup=False)
     total = content.holds + content.fails
     color = "green" if not content.fails else "bold red"
-    console.print(f"[{color}]{content.holds} of {total} verdicts hold[/]")
+    console.print(f"\n[{color}]{content.holds} of {total} comparisons with theory hold[/]")
+    missing: dict[str, list[str]] = {}
     for study in content.missing:
-        console.print(f"left out {study.entry.id} ({_why_missing(study)})", markup=False)
-    console.print(f"report  {path}", markup=False)
+        missing.setdefault(_why_missing(study), []).append(study.entry.id)
+    for why, names in missing.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        console.print(f"left out ({why}): {', '.join(names[:3])}{more}", markup=False)
 
 
 def _why_missing(study: StudySection) -> str:
@@ -154,7 +163,7 @@ def _why_missing(study: StudySection) -> str:
     if not extra_is_installed(study.entry.study.extra):
         return f"needs counterplay[{study.entry.study.extra}]"
     if study.incomplete is not None and study.incomplete.stale:
-        return "computed by other code, add --run --refresh"
+        return "computed by an earlier version of the code, add --run --refresh"
     return "not run yet, add --run"
 
 

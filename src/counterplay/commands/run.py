@@ -65,7 +65,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run studies: execute the cells that are missing, print verdicts, write figures."""
+    """Run studies: compute the cells that are missing, print verdicts and write figures."""
     from counterplay.studies.threads import limit_new_libraries
 
     limit_new_libraries()

@@ -41,37 +41,55 @@ def studio(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8700,
     base_url: Annotated[
-        str | None, typer.Option(help="How people reach it: https://studio.example.org.")
+        str | None,
+        typer.Option(
+            help="Address at which people reach the studio, such as https://studio.example.org."
+        ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, max=64, help="Processes that run jobs.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, max=64, help="Number of processes that run jobs.")
+    ] = 1,
     trusted_proxies: Annotated[
-        int, typer.Option(min=0, max=10, help="Proxies whose X-Forwarded-For is believed.")
+        int,
+        typer.Option(
+            min=0,
+            max=10,
+            help="How many proxies stand in front, whose X-Forwarded-For is believed.",
+        ),
     ] = 0,
     requests_per_minute: Annotated[
         float, typer.Option(min=1.0, help="Most requests from one address; guards have no limit.")
     ] = 300.0,
     insecure_http: Annotated[
-        bool, typer.Option("--insecure-http", help="Serve a network without https.")
+        bool,
+        typer.Option(
+            "--insecure-http",
+            help="Serve a network without https; whoever listens can read the links.",
+        ),
     ] = False,
     allow_model_upload: Annotated[
-        bool, typer.Option("--allow-model-upload", help="Audits may bring .onnx and .skops.")
+        bool,
+        typer.Option(
+            "--allow-model-upload", help="Let admins upload .onnx and .skops models for audits."
+        ),
     ] = False,
     metrics_token: Annotated[
         str | None,
         typer.Option(
             envvar="COUNTERPLAY_METRICS_TOKEN",
-            help="Bearer token with which other machines may read /metrics.",
+            help="Bearer token that lets other machines read /metrics.",
         ),
     ] = None,
     ready_file: Annotated[
-        Path | None, typer.Option(help="Write {url, pid, admin_link} here once it answers.")
+        Path | None,
+        typer.Option(help="File to write {url, pid, admin_link} to once the server answers."),
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open a browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the studio in a browser.")] = False,
 ) -> None:
     """Open the library in the browser: questions, campaigns, guards and audits.
 
-    Without a command: start the server and, without --base-url, print a link of the admin.
-    Everything is in one folder; every answer is on the disk before it is acknowledged.
+    Without a command, this starts the server and, without --base-url, prints a link for an
+    admin. All data is in one folder; every answer is on disk before it is acknowledged.
     """
     if context.invoked_subcommand is not None:
         _hand_on(context, data, database)
@@ -96,10 +114,13 @@ def studio(
     def announce(told: dict[str, Any]) -> None:
         typer.echo(f"The studio answers at {told['url']} (process {told['pid']}).", err=True)
         if told.get("admin_link"):
-            typer.echo(f"Admin link (works once): {told['admin_link']}", err=True)
+            typer.echo(
+                f"To log in as admin, open this link; it works once: {told['admin_link']}",
+                err=True,
+            )
         else:
             typer.echo(
-                f"Log in at {told['url']}/admin/login. Nobody can yet? "
+                f"Log in at {told['url']}/admin/login. To add an admin: "
                 "counterplay studio admin create NAME; without a password: "
                 "counterplay studio admin link NAME",
                 err=True,

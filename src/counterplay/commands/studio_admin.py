@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterplay.commands.options import Json, print_json
-from counterplay.commands.studio_options import HERE, LOCAL, OPERATOR, Data, Database, opened
+from counterplay.commands.studio_options import (
+    HERE,
+    LOCAL,
+    OPERATOR,
+    Data,
+    Database,
+    opened,
+    study_of,
+)
 from counterplay.commands.words import Words
 from counterplay.errors import InvalidInputError, UnknownNameError
 
@@ -23,7 +31,7 @@ app = typer.Typer(
     cls=Words,
     add_completion=False,
     no_args_is_help=True,
-    help="People who operate the studio, and the log of what they did.",
+    help="Manage the people who run the studio, and read what they did.",
     epilog="Example: counterplay studio admin list",
 )
 _PASSWORD = "COUNTERPLAY_PASSWORD"
@@ -32,14 +40,16 @@ _LOG_LINES = 1_000_000
 
 @app.command("create", epilog="Example: counterplay studio admin create anna --role owner")
 def create(
-    name: Annotated[str, typer.Argument(help="What the log calls this person.")],
+    name: Annotated[str, typer.Argument(help="The name of the admin; the log uses it, too.")],
     role: Annotated[str, typer.Option(help="owner, coordinator or viewer.")] = "owner",
-    study: Annotated[str | None, typer.Option(help="The study of a coordinator.")] = None,
+    study: Annotated[
+        str | None, typer.Option(help="The study that a coordinator looks after.")
+    ] = None,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Add an admin; asks for a password (or takes COUNTERPLAY_PASSWORD)."""
+    """Add an admin. Asks for a password, unless COUNTERPLAY_PASSWORD holds it."""
     with opened(data, database, new=True) as store:
         from counterplay.studio.passwords import hash_password
 
@@ -47,7 +57,7 @@ def create(
             name,
             password=hash_password(_password()),
             role=role,
-            study=None if study is None else store.study(study),
+            study=None if study is None else study_of(store, study),
         )
         store.audit(OPERATOR, "admin.create", row.name, {"role": role})
     if as_json:
@@ -58,12 +68,12 @@ def create(
 
 @app.command("reset", epilog="Example: counterplay studio admin reset anna")
 def reset(
-    name: Annotated[str, typer.Argument(help="Whose password to set.")],
+    name: Annotated[str, typer.Argument(help="The admin whose password is set.")],
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Set a new password; all sessions of the admin end. Who was disabled can log in again."""
+    """Set a new password; the admin is logged out everywhere, and no longer disabled."""
     with opened(data, database) as store:
         from counterplay.studio.passwords import hash_password
 

@@ -11,7 +11,17 @@ import typer
 
 from counterplay.commands.completing import parties, parties_and_studies
 from counterplay.commands.options import Json, print_json
-from counterplay.commands.studio_options import HERE, LOCAL, OPERATOR, Data, Database, Study, opened
+from counterplay.commands.studio_options import (
+    HERE,
+    LOCAL,
+    OPERATOR,
+    Data,
+    Database,
+    Study,
+    opened,
+    party_of,
+    study_of,
+)
 from counterplay.commands.words import Main, Words
 from counterplay.core.files import write_atomic
 from counterplay.errors import InvalidInputError
@@ -74,7 +84,7 @@ def make(
         raise InvalidInputError(f"--n must be 1 to 100,000, got {n}")
     _check_days(days)
     with opened(data, database) as store:
-        made = _new_links(store, store.study(study), n, label, open_for, _expiry(days))
+        made = _new_links(store, study_of(store, study), n, label, open_for, _expiry(days))
         base = _base(store, base_url)
     _tell(made, base, out, as_json)
 
@@ -102,7 +112,7 @@ def revoke(
             store.audit(OPERATOR, "links.revoke", name, {"n": count})
             ended = [("open link", "", "")] * count
         else:
-            row = store.party(name)
+            row = party_of(store, name, "study or party")
             store.audit(OPERATOR, "links.revoke", name)
             store.revoke_links(row)
             ended = [(name, "", row.label)]
@@ -122,7 +132,7 @@ def reissue(
     """Make a new link for a party; the old ones end."""
     _check_days(days)
     with opened(data, database) as store:
-        row = store.party(name)
+        row = party_of(store, name)
         store.audit(OPERATOR, "links.reissue", name)
         made = [(name, store.reissue(row, expires=_expiry(days)), row.label)]
         base = _base(store, base_url)

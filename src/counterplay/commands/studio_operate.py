@@ -29,12 +29,13 @@ def worker(
     data: Data = HERE,
     database: Database = None,
     ray: Annotated[
-        str | None, typer.Option(help="Ray cluster for the batches of audits: HOST:6379, auto.")
+        str | None,
+        typer.Option(help="Ray cluster that computes the batches of audits: HOST:6379 or auto."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop once no job is left.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run jobs of the studio, here or on another machine with the same database and folder.
+    """Run the jobs of the studio, on this machine or on others with its database and folder.
 
     Files of audits are in the folder: another machine needs it as a network share, and a worker
     with a folder of its own is refused.
@@ -63,7 +64,7 @@ def backup(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Write a backup of everything while the server runs; "-" writes it to standard output.
+    """Write a backup of everything, also while the server runs; "-" is standard output.
 
     Example: counterplay studio backup nightly.tar --data /var/lib/counterplay
     """
@@ -88,7 +89,7 @@ def backup(
 def restore(
     file: File, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
-    """Replace the data by a backup, after everything in it was checked.
+    """Replace the data with that of a backup, once everything in it has been checked.
 
     Example: counterplay studio restore nightly.tar --data /var/lib/counterplay
     """
@@ -105,7 +106,7 @@ def restore(
 
 
 def check(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Check schema, integrity, every chain, files, jobs, disk and clock; exit 3 if one fails.
+    """Check schema, integrity, chains, files, jobs, disk and clock. Exit code 3: a check failed.
 
     Example: counterplay studio check --data /var/lib/counterplay
     """
@@ -123,9 +124,9 @@ def check(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
 
 def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Overwrite what withdrawals erased: free space of the tables and the write-ahead log.
+    """Overwrite on disk what people withdrew: free pages of the tables and the write-ahead log.
 
-    Writers wait while tables are rewritten. Example: counterplay studio scrub --data ./studio
+    Nobody can write meanwhile. Example: counterplay studio scrub --data ./studio
     """
     settings = existing(data, database)
     from counterplay.studio.scrubbing import scrub as overwrite
@@ -139,7 +140,7 @@ def scrub(data: Data = HERE, database: Database = None, as_json: Json = False) -
 
 
 def migrate(data: Data = HERE, database: Database = None, as_json: Json = False) -> None:
-    """Bring the database to the schema of this program; the server does it at its start, too.
+    """Bring the database to the schema of this version; the server also does so when it starts.
 
     Example: counterplay studio migrate --data /var/lib/counterplay
     """
@@ -154,13 +155,18 @@ def migrate(data: Data = HERE, database: Database = None, as_json: Json = False)
 
 
 def jobs(
-    retry: Annotated[int | None, typer.Option(help="Let this failed job begin again.")] = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Add a job that does nothing.")] = False,
+    retry: Annotated[int | None, typer.Option(help="Start this failed job again.")] = None,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe", help="Add a job that does nothing, to see whether a worker takes it."
+        ),
+    ] = False,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """List the jobs, newest first; --retry ID lets a failed one begin again.
+    """List the jobs, newest first; --retry ID starts a failed one again.
 
     Example: counterplay studio jobs --retry 17
     """

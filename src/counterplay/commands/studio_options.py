@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterplay.commands.completing import studies
-from counterplay.errors import InvalidInputError, MissingDependencyError
+from counterplay.errors import InvalidInputError, MissingDependencyError, UnknownNameError
 
 if TYPE_CHECKING:
     from counterplay.studio.settings import Settings
     from counterplay.studio.store import Store
+    from counterplay.studio.store.base import PartyRow, StudyRow
 
 DATABASE = "COUNTERPLAY_DATABASE"
-Data = Annotated[Path, typer.Option("--data", help="Folder of the studio's data.")]
+Data = Annotated[Path, typer.Option("--data", help="Folder that holds the studio's data.")]
 Database = Annotated[
     str | None,
     typer.Option(
         "--database",
         envvar=DATABASE,
-        help="URL of a PostgreSQL database; a SQLite file in the folder by default.",
+        help="URL of a PostgreSQL database; by default a SQLite file in the folder.",
     ),
 ]
 Study = Annotated[
@@ -47,7 +48,9 @@ def need_studio() -> None:
         import sqlalchemy
         import uvicorn
     except ImportError:
-        raise MissingDependencyError("The studio needs: pip install counterplay[studio]") from None
+        raise MissingDependencyError(
+            "The studio needs: pip install 'counterplay[studio]'"
+        ) from None
     del alembic, argon2, fastapi, jinja2, python_multipart, sqlalchemy, uvicorn
 
 
@@ -61,7 +64,7 @@ def settings_of(data: Path, database: str | None, **more: Any) -> Settings:
             import psycopg
         except ImportError:
             raise MissingDependencyError(
-                "PostgreSQL needs: pip install counterplay[studio,postgres]"
+                "PostgreSQL needs: pip install 'counterplay[studio,postgres]'"
             ) from None
         del psycopg
     return Settings(data=data, database=database, **more)
@@ -71,8 +74,28 @@ def existing(data: Path, database: str | None) -> Settings:
     """Return the settings of a command that makes no studio: a mistyped folder is no empty one."""
     settings = settings_of(data, database)
     if settings.sqlite_file is not None and not settings.sqlite_file.exists():
-        raise InvalidInputError(f"there is no studio in {settings.data}")
+        raise InvalidInputError(
+            f"there is no studio in {settings.data}; --data names another folder"
+        )
     return settings
+
+
+def study_of(store: Store, name: str) -> StudyRow:
+    """Return a study by its id; a mistyped one suggests the nearest."""
+    studies = {row.public_id: row for row in store.studies()}
+    if name not in studies:
+        raise UnknownNameError.among("study", name, studies)
+    return studies[name]
+
+
+def party_of(store: Store, name: str, kind: str = "party") -> PartyRow:
+    """Return a party by its id."""
+    from counterplay.studio.errors import Missing
+
+    try:
+        return store.party(name)
+    except Missing:
+        raise UnknownNameError.among(kind, name, ()) from None
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from counterplay.commands.studio_options import (
     Database,
     Study,
     opened,
+    study_of,
 )
 from counterplay.commands.words import Words
-from counterplay.core.exports import LARGEST
 from counterplay.core.files import read_limited, write_atomic
 from counterplay.errors import InvalidInputError
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     cls=Words,
     add_completion=False,
     no_args_is_help=True,
-    help="Make and run studies.",
+    help="Make studies, open and close them, and export them.",
     epilog="Example: counterplay studio study list",
 )
 _LARGEST_TOML = 2**20
@@ -37,13 +37,18 @@ _LARGEST_TOML = 2**20
 
 @app.command("new", epilog="Example: counterplay studio study new cars.toml --open-now")
 def new(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Kind, name and settings.")],
-    open_now: Annotated[bool, typer.Option("--open-now", help="Open it at once.")] = False,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.toml", help="File with the kind, the name and the settings of the study."
+        ),
+    ],
+    open_now: Annotated[bool, typer.Option("--open-now", help="Open the study at once.")] = False,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Make a study from a file; paths in it are relative to the file."""
+    """Make a study from a file; paths in the file are relative to it."""
     raw = read_toml(file)
     kind, name = raw.get("kind"), raw.setdefault("name", file.stem)
     if not isinstance(kind, str) or not isinstance(name, str):
@@ -73,7 +78,7 @@ def show(data: Data = HERE, database: Database = None, as_json: Json = False) ->
 def open_(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
-    """Let people answer."""
+    """Open a study, so that people can answer."""
     _change(study, "open", data, database, as_json)
 
 
@@ -81,7 +86,7 @@ def open_(
 def pause(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
-    """Take no answers for a while."""
+    """Pause a study: it takes no answers until it is opened again."""
     _change(study, "paused", data, database, as_json)
 
 
@@ -89,7 +94,7 @@ def pause(
 def close(
     study: Study, data: Data = HERE, database: Database = None, as_json: Json = False
 ) -> None:
-    """Take no answers any more; what was answered stays."""
+    """Close a study for good: it takes no more answers and keeps those it has."""
     _change(study, "closed", data, database, as_json)
 
 
@@ -100,20 +105,20 @@ def export(
     study: Study,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     version: Annotated[
-        int | None, typer.Option(help="Version of the study; the present one by default.")
+        int | None, typer.Option(help="Version of the study; the latest by default.")
     ] = None,
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Write all events of a study as a file that ``counterplay verify`` recomputes.
+    """Write all events of a study to a file that counterplay verify can check.
 
     A study that was edited while it was open has one file per version under which people answered.
     """
     with opened(data, database) as store:
         from counterplay.studio.exports import export_lines
 
-        row = store.study(study)
+        row = study_of(store, study)
         lines = list(export_lines(store, row, version))
         write_atomic(out, "".join(lines))
         others = [n for n in store.versions(row) if n != (version or row.version)]
@@ -129,12 +134,16 @@ def export(
 
 @app.command("import", epilog="Example: counterplay studio study import export.jsonl")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="EXPORT", help="An export.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="EXPORT", help="The export, such as export.jsonl.")
+    ],
     data: Data = HERE,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Store the study of an export, if every hash and every result of it holds."""
+    """Add the study of an export, if all its hashes and results hold."""
+    from counterplay.core.exports import LARGEST
+
     content = read_limited(file, what="the export", limit=LARGEST)
     with opened(data, database, new=True) as store:
         from counterplay.studio.exports import import_study
@@ -154,7 +163,7 @@ def read_toml(file: Path) -> dict[str, Any]:
 
 def _change(study: str, state: str, data: Path, database: str | None, as_json: bool) -> None:
     with opened(data, database) as store:
-        row = store.set_state(study, state, actor=OPERATOR)
+        row = store.set_state(study_of(store, study).public_id, state, actor=OPERATOR)
         store.audit(OPERATOR, f"study.{state}", study)
     _show(row, as_json)
 

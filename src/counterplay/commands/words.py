@@ -50,6 +50,14 @@ class Words(TyperGroup):
         if word.isalpha() and difflib.get_close_matches(word, verbs, cutoff=0.6):
             raise UnknownNameError.among(f"command of {self.name}", word, verbs)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command; a mistyped name suggests the nearest."""
+        name = args[0]
+        if not (ctx.resilient_parsing or name in self.commands or name.startswith("-")):
+            kind = "command" if ctx.parent is None else f"command of {self.name}"
+            raise UnknownNameError.among(kind, name, [*self.commands, "help"])
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete the words, and what the main command takes in their place."""
         found = [item for item in super().shell_complete(ctx, incomplete) if item.value.islower()]

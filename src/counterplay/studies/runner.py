@@ -181,13 +181,13 @@ def _execute(
 
 
 def stale_error(store: Store, stale: Sequence[StoredCell]) -> StoreError:
-    """Build the error for a store that holds cells which other code computed."""
+    """Build the error for a store with stale cells."""
     row = stale[0]
     studies = sorted({other.study for other in stale})
     commit = f", commit {row.commit[:10]}" if row.commit else ""
     return StoreError(
-        f"{store.path} holds {len(stale)} cells of {', '.join(studies)} computed by other code "
-        f"(version {row.library}{commit}); add --refresh to recompute them, "
+        f"{store.path} holds {len(stale)} cells of {', '.join(studies)} computed by an earlier "
+        f"version of the code ({row.library}{commit}); add --refresh to recompute them, "
         "or name another file with --store"
     )
 

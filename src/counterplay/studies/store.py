@@ -151,7 +151,7 @@ class Store(OwnedFile):
         super().__init__(self.path)
 
     def lookup(self, cells: Sequence[Cell]) -> Lookup:
-        """Sort the ``cells`` of one study into found, missing, and computed by other code."""
+        """Sort the ``cells`` of one study into found, missing, and stale."""
         result = Lookup({}, [], [])
         if not cells:
             return result
