@@ -67,18 +67,23 @@ def told(value: Any, status: int = 200) -> Answer:
     return lambda handler, _: said(handler, status, json.dumps(value).encode())
 
 
+OUTLASTED: list[str] = []
+"""Answers without an end to which somebody listened all the while."""
+
+
 def drip(handler: http.server.BaseHTTPRequestHandler, _: bytes) -> None:
     """One byte now and then, without end."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
-    for _byte in range(100):
-        try:
+    try:
+        for _byte in range(300):
             handler.wfile.write(b" ")
             handler.wfile.flush()
-        except OSError:
-            return
-        time.sleep(0.1)
+            time.sleep(0.1)
+        OUTLASTED.append("drip")
+    except OSError:
+        return
 
 
 def flood(handler: http.server.BaseHTTPRequestHandler, _: bytes) -> None:
@@ -88,6 +93,7 @@ def flood(handler: http.server.BaseHTTPRequestHandler, _: bytes) -> None:
     try:
         for _block in range(1_000):
             handler.wfile.write(b"9" * 2**16)
+        OUTLASTED.append("flood")
     except OSError:
         return
 
@@ -116,10 +122,9 @@ def test_what_is_no_answer_is_no_answer(
     assert (client.serve().model, client.serve().source) == ("v7", "server")
     liar.answer = answer
     clock[0] = 10.0
-    begun = time.monotonic()
     cached = client.serve()
     assert (cached.model, cached.decision, cached.source) == ("v7", 4, "cache")
-    assert time.monotonic() - begun < 2.0
+    assert not OUTLASTED
     clock[0] = 400.0
     assert (client.serve().model, client.serve().source) == ("v1", "safe")
     clock[0] = 500.0
@@ -196,20 +201,22 @@ def test_a_spool_that_a_crash_cut_loses_nothing_more(liar: Liar, tmp_path: Path)
 
 @pytest.mark.claim("28.14")
 def test_a_slow_report_does_not_hold_up_who_is_live(liar: Liar) -> None:
+    begun, served = threading.Event(), threading.Event()
+
     def slow(handler: http.server.BaseHTTPRequestHandler, body: bytes) -> None:
         if handler.command == "POST":
-            time.sleep(1.5)
-            stored(handler, body)
+            begun.set()
+            if served.wait(20):
+                stored(handler, body)
         else:
             said(handler, 200, json.dumps(LIVE).encode())
 
     liar.answer = slow
-    client = GuardClient(liar.url, "secret", "v1", timeout=5.0)
+    client = GuardClient(liar.url, "secret", "v1", timeout=30.0)
     reporting = threading.Thread(target=client.report, args=(OUTCOME,))
     reporting.start()
-    time.sleep(0.2)
-    begun = time.monotonic()
+    assert begun.wait(20)
     assert client.serve().model == "v7"
-    assert time.monotonic() - begun < 1.0
+    served.set()  # a client that waits for its report is answered by nobody for 20 s
     reporting.join()
     assert client.waiting == 0
