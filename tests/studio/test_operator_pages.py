@@ -231,7 +231,7 @@ def test_more_people_than_are_listed_are_said(web: Web, monkeypatch: pytest.Monk
         web.link(study, f"person {number}")
     with web.admin() as admin:
         page = admin.get(f"/admin/studies/{study.public_id}").text
-    assert "Listed and counted here are the first 2; the export has the 3 others, too." in page
+    assert "Listed and counted here are the first 2; the 3 others are in the exports, too." in page
     assert page.count("/reissue") == 2
 
     async def heard() -> list[str]:
