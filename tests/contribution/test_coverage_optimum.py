@@ -125,26 +125,28 @@ def by_hand(game: CoverageGame, top: int) -> tuple[float, float, float, float]:
     return min(cheapest), *ends, min(fair, default=nothing)
 
 
-F5 = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
+TWO_STABLE = CoverageGame([[0, 1], [0.373, 0.627]], mu=[0.639, 0.79], integral=True)
 
 
 def test_price_of_anarchy_looks_at_the_dearest_stable_plan() -> None:
-    cheapest, low, high, _ = by_hand(F5, 6)
-    plan = plan_contributions(F5)
+    cheapest, low, high, _ = by_hand(TWO_STABLE, 6)
+    plan = plan_contributions(TWO_STABLE)
     assert high == 2 * low
     assert plan.price_of_anarchy == high / cheapest
     assert plan.price_of_stability == low / cheapest
     assert plan.is_proved("stable")
 
 
-F6 = CoverageGame(
+FIVE_POINTS = CoverageGame(
     [[0.19, 0.25, 0, 0.56, 0], [0.108, 0, 0.274, 0.246, 0.372]], mu=[0.679, 0.7075], integral=True
 )
 
 
 def test_the_envy_free_plan_of_a_small_game_is_the_cheapest() -> None:
-    assert by_hand(F6, 6)[3] == 3.0  # for example nothing from party 0, three samples from party 1
-    plan = plan_contributions(F6)
+    assert (
+        by_hand(FIVE_POINTS, 6)[3] == 3.0
+    )  # for example nothing from party 0, three samples from party 1
+    plan = plan_contributions(FIVE_POINTS)
     assert plan.envy_free is not None
     assert plan.envy_free.total == 3.0
     assert plan.is_proved("envy_free")
@@ -181,7 +183,7 @@ def test_prices_equal_a_search_of_all_plans(seed: int) -> None:
 
 @pytest.mark.parametrize("caps", [[1, 3], [2, 1], [3, 2]])
 def test_caps_limit_the_plans_and_the_swaps(caps: list[int]) -> None:
-    game = F6.with_upper(caps)
+    game = FIVE_POINTS.with_upper(caps)
     plan, fair = plan_contributions(game), by_hand(game, 3)[3]
     assert plan.price_of_fairness * plan.optimal.total == pytest.approx(fair, nan_ok=True)
 
@@ -209,10 +211,12 @@ def test_fractions_are_called_best_found() -> None:
 def test_too_many_plans_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "MAX_PLANS", 3)
     with pytest.raises(ConvergenceError, match="more than 3 plans"):
-        cheaper_envy_free_plan(F6, lower=3, known=4)
-    plan = plan_contributions(F6)
+        cheaper_envy_free_plan(FIVE_POINTS, lower=3, known=4)
+    plan = plan_contributions(FIVE_POINTS)
     assert not plan.is_proved("envy_free")
     assert "best found" in plan.summary()
-    free = CoverageGame(F6.Q, F6.mu, F6.multiplicity, True, cost=[1.0, 0.0])
+    free = CoverageGame(
+        FIVE_POINTS.Q, FIVE_POINTS.mu, FIVE_POINTS.multiplicity, True, cost=[1.0, 0.0]
+    )
     with pytest.raises(ConvergenceError):  # a price of zero: no end of plans with this total
         cheaper_envy_free_plan(free, lower=0, known=2)

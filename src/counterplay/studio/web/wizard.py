@@ -273,7 +273,8 @@ def describe(frame: pd.DataFrame) -> list[dict[str, Any]]:
         numeric = len(known) > 0 and len(known) >= int(frame[column].notna().sum())
         row: dict[str, Any] = {"name": column, "numeric": numeric, "bars": [], "missing": []}
         if numeric:
-            above, counts = known - known.min(), [1]
+            above = known - known.min()
+            counts: Any = [1]
             if above.max() > 0:
                 counts = np.histogram(above / above.max(), bins=_BARS, range=(0, 1))[0]
             top = max(1, int(np.max(counts)))
