@@ -90,8 +90,8 @@ async def report(request: Request) -> Response:
     try:
         items = await _json(request)
     except Refused:
-        if (found := _not_finite(await request.body())) is not None:
-            return _wrong(*found, "a loss is NaN or infinite; a number from 0 to 1 is needed")
+        if (odd := _not_finite(await request.body())) is not None:
+            return _wrong(*odd, "a loss is NaN or infinite; a number from 0 to 1 is needed")
         raise
     if not isinstance(items, list):
         return _refused("send a list of outcomes", None)
@@ -178,10 +178,11 @@ async def _json(request: Request) -> Any:
 def _not_finite(body: bytes) -> tuple[list[Any], int] | None:
     """The outcomes, and the place of the first with a number that JSON does not have, if any."""
     try:
-        items = json.loads(body) if len(body) <= LARGEST else None
+        read = json.loads(body) if len(body) <= LARGEST else None
     except (ValueError, RecursionError):
         return None
-    for place, item in enumerate(items if isinstance(items, list) else ()):
+    items: list[Any] = read if isinstance(read, list) else []
+    for place, item in enumerate(items):
         try:
             json.dumps(item, allow_nan=False)
         except ValueError:

@@ -255,8 +255,8 @@ def config_of(given: dict[str, Any], content: bytes) -> dict[str, Any]:
 
 def _worded(row: dict[str, Any], words: Any) -> dict[str, Any]:
     """A column with its numbers as the reader's language writes them."""
-    told = {end: words.number(row[end], row["digits"]) for end in ("low", "high") if end in row}
-    return {**row, **told}
+    ends = [end for end in ("low", "high") if end in row]
+    return {**row, **{end: words.number(row[end], row["digits"]) for end in ends}}
 
 
 def describe(frame: pd.DataFrame) -> list[dict[str, Any]]:
