@@ -75,7 +75,8 @@
         document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`).forEach((element) => {
           const said = element.matches("time") && text ? told.format(new Date(text)) : text;
           if (element.textContent !== said) element.textContent = said;
-          (element.closest("[data-slot]") || element).hidden = !text;
+          element.hidden = !text;
+          element.closest("[data-slot]")?.toggleAttribute("hidden", !text);
         });
       }
     });
