@@ -40,7 +40,7 @@
   const tongue = document.documentElement.lang;
   const own = navigator.languages.find((code) => code.startsWith(tongue)) || tongue;
   const told = new Intl.DateTimeFormat(own, { dateStyle: "long", timeStyle: "short" });
-  document.querySelectorAll("time[datetime]").forEach((time) => {
+  document.querySelectorAll('time[datetime]:not([datetime=""])').forEach((time) => {
     time.title = time.textContent;
     time.textContent = told.format(new Date(time.dateTime));
   });
