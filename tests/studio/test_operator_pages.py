@@ -225,7 +225,6 @@ def test_what_happened_to_a_guard_is_told_from_the_newest_on(web: Web) -> None:
 
 def test_more_people_than_are_listed_are_said(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "MOST_PARTIES", 2)
-    monkeypatch.setattr(people, "NEWCOMERS", 0.01)
     study = web.study()
     for number in range(5):
         web.link(study, f"person {number}")
@@ -235,16 +234,19 @@ def test_more_people_than_are_listed_are_said(web: Web, monkeypatch: pytest.Monk
     assert page.count("/reissue") == 2
 
     async def heard() -> list[str]:
-        told = []
-        async for message in people.follow_people(web.store, study, language("en")):
-            told.append(message)
+        told, followed = [], people.People(web.store, study)
+        async for numbers in followed.follow(language("en"), 0.05):
+            told.append(numbers)
+            if len(told) == 1:
+                await asyncio.to_thread(web.link, study, "one more")
             if len(told) == 4:
-                return told
+                break
+        followed.close()
         return told
 
-    first, *later = [m for m in asyncio.run(heard()) if m.startswith("event: numbers")]
-    assert json.loads(first.split("data: ")[1])["people"].startswith("2 people")
-    assert not later  # nobody came: the other three are not newcomers
+    first, *later = asyncio.run(heard())
+    assert json.loads(first)["people"].startswith("2 people")
+    assert later == ["", "", ""]  # nobody came of whom the page tells
 
 
 def test_answers_per_day_have_their_numbers_beside_them(web: Web, tmp_path: Path) -> None:

@@ -849,7 +849,7 @@ def test_the_studio_can_be_mounted_below_a_path(
     with caplog.at_level(logging.INFO, "counterplay.studio.access"):
         start, entered, question = asyncio.run(visit())
     app.state.house.store.close()
-    assert entered.headers["location"] == f"/studio/p/{study.public_id}"
+    assert entered.headers["location"] == f"/studio/p/{study.public_id}?after=1"
     assert f"Path=/studio/p/{study.public_id}" in entered.headers["set-cookie"]
     assert 'data-page="question"' in question.text
     assert 'href="/studio/static/studio.css"' in start.text

@@ -29,7 +29,7 @@ from counterplay.core.files import read_limited
 from counterplay.errors import InvalidInputError
 from counterplay.studio.errors import KeyReuse, Refused
 from counterplay.studio.kinds import FileName, NewEvent, typed
-from counterplay.studio.kinds.audit_sections import Announced
+from counterplay.studio.kinds.audit_sections import announced
 
 if TYPE_CHECKING:
     from counterplay.studio.store import Store
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 SERVER = "studio"
 MOST_BYTES = 20 * 2**20
 MOST_ROWS, MOST_COLUMNS = 200_000, 500
-MOST_STAGES = 40
 MODELS = (".onnx", ".skops")
 _MAGIC = {
     b"PK": "a zip archive", b"\x80\x02": "a pickle", b"\x80\x03": "a pickle",
@@ -314,7 +313,6 @@ def run(
     from counterplay.auditing.api import run_audit
     from counterplay.auditing.config import Config
     from counterplay.auditing.inputs import read_inputs
-    from counterplay.auditing.section import load_sections
 
     _check_model(config["model"])  # an imported study was not checked when it was made
     if "config" in config["files"]:
@@ -348,8 +346,8 @@ def run(
         tell()
 
     def tell() -> None:
-        listed = [{"name": k, **v} for k, v in stages.items()][-MOST_STAGES:]
-        if not beat({"stages": listed, "findings": found_so_far}):
+        listed = [{"name": k, **v} for k, v in stages.items()]
+        if not beat({"stages": listed[-40:], "findings": found_so_far}):
             raise Lost
 
     def finished(title: str, sentences: list[str]) -> None:
@@ -358,7 +356,7 @@ def run(
 
     found = run_audit(
         inputs,
-        sections=[Announced(section, finished) for section in load_sections(config["sections"])],
+        sections=announced(config["sections"], finished),
         progress=progress,
         store=home / "audit.sqlite",
         judge_gates=settings.confirmed,

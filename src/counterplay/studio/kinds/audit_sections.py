@@ -6,6 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 
+def announced(names: Any, tell: Callable[[str, list[str]], None]) -> Any:
+    """Return the sections of these names; each calls ``tell`` with its title and headlines."""
+    from counterplay.auditing.section import load_sections
+
+    return [Announced(section, tell) for section in load_sections(names)]
+
+
 class Announced:
     """A section of an audit that tells its headlines as soon as it is done."""
 

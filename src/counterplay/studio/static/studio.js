@@ -40,7 +40,7 @@
   const tongue = document.documentElement.lang;
   const own = navigator.languages.find((code) => code.startsWith(tongue)) || tongue;
   const told = new Intl.DateTimeFormat(own, { dateStyle: "long", timeStyle: "short" });
-  document.querySelectorAll("time[datetime]").forEach((time) => {
+  document.querySelectorAll('time[datetime]:not([datetime=""])').forEach((time) => {
     time.title = time.textContent;
     time.textContent = told.format(new Date(time.dateTime));
   });
@@ -75,7 +75,8 @@
         document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`).forEach((element) => {
           const said = element.matches("time") && text ? told.format(new Date(text)) : text;
           if (element.textContent !== said) element.textContent = said;
-          (element.closest("[data-slot]") || element).hidden = !text;
+          element.hidden = !text;
+          element.closest("[data-slot]")?.toggleAttribute("hidden", !text);
         });
       }
     });

@@ -115,7 +115,7 @@ def progress_texts(job: JobRow | None, t: Language) -> dict[str, str]:
     for i in range(MOST_STAGES):
         told |= _stage(stages[i] if i < len(stages) else None, i, t)
     for i in range(_SECTIONS):
-        one = found[i] if i < len(found) else {"title": "", "sentences": []}
+        one: dict[str, Any] = found[i] if i < len(found) else {"title": "", "sentences": []}
         told |= {f"section-{i}": one["title"], f"finding-{i}": "\n".join(one["sentences"])}
     return told
 
