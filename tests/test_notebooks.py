@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_the_notebook_in_the_repository_is_that_of_its_page(page: Path) -> None:
     assert not [o for o in shown if o["output_type"] == "error" or o.get("name") == "stderr"]
 
 
-def sources(book: dict) -> list[tuple[str, str]]:  # type: ignore[type-arg]
+def sources(book: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what the cells of a notebook say and run."""
     return [(cell["cell_type"], "".join(cell["source"])) for cell in book["cells"]]
 

@@ -46,7 +46,7 @@ def test_from_files_to_a_plan(tables: list[str], capsys: pytest.CaptureFixture[s
     settings = ["--label", "y", "--target", "within=0.03", "--budget", "65"]
     assert run(*tables, *settings, "--out", "plan.html") == 0
     text = capsys.readouterr().out
-    places = [text.index(word) for word in ("measured:", "recommended:", "north:", "not said")]
+    places = [text.index(word) for word in ("measured:", "recommended:", "north:", "not covered")]
     assert places == sorted(places)
     page = Path("plan.html").read_text()
     assert "<html" in page
