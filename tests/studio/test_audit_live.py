@@ -40,7 +40,7 @@ def test_stages_and_findings_come_while_the_page_is_open(
     def change() -> None:
         assert web.store.beat(job, {"stages": [stage], "findings": found})
 
-    heard = asyncio.run(listen_all(admin, f"{address}/live", 100, change))
+    heard, _ = asyncio.run(listen_all(admin, f"{address}/live", 100, change))
     first, later = (json.loads(text.removeprefix("data:")) for text in heard[0])
     assert (first["stage-0"], first["section-0"]) == ("", "")
     assert later["stage-0"] == "Honest (clones)"

@@ -57,7 +57,7 @@ class Load:
         assert form is not None
         hidden = dict(HIDDEN.findall(page.text))
         page = await browser.post(form[1], data=hidden)
-        home = page.headers["location"]
+        home = page.headers["location"].partition("?")[0]
         while True:
             page = await browser.get(home)
             found = PAGE.search(page.text)
@@ -65,6 +65,7 @@ class Load:
                 return
             hidden = dict(HIDDEN.findall(page.text))
             done = await browser.post(f"{home}/answer", data={**hidden, "answer": "first"})
+            assert done.status_code in (303, 409, 503), done.text
             if done.status_code < 400:
                 self.acknowledged.add(hidden["key"])
                 if len(self.acknowledged) >= self.target:
@@ -90,10 +91,12 @@ async def one_life(settings: Settings, load: Load, answers: int) -> float:
     load.enough.clear()
     load.target = len(load.acknowledged) + answers
     people = [asyncio.create_task(load.person(url)) for _ in range(CLIENTS)]
-    await load.enough.wait()
+    enough = asyncio.create_task(load.enough.wait())
+    await asyncio.wait([enough, *people], return_when=asyncio.FIRST_COMPLETED)
     process.send_signal(signal.SIGKILL)
     process.wait()
     await asyncio.gather(*people)
+    assert enough.done(), "nobody could answer any more"
     return seconds
 
 
