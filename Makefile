@@ -36,7 +36,8 @@ demo: $(VENV)/base ## run the quick studies of all areas and write build/report.
 	$(BIN)/counterplay report --run --refresh --scale quick --jobs $(JOBS)
 
 test: $(VENV)/dev ## all tests, doctests and examples; what lint checks and the site, too
-	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims --durations 30
+	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" --require-claims --durations 30 \
+	  -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 coverage: $(VENV)/dev ## the same tests, slower, with a table of lines that none of them runs
 	$(SINGLE) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" \
