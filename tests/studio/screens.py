@@ -48,6 +48,8 @@ def of_a_person(web: Web, page: Any) -> Iterator[str]:
     yield "start"
     press(page, "Start")
     yield "question"
+    press(page, "Cannot say")
+    yield "second question"
     press(page, "Stop here")
     yield "result"
     home = f"{web.url}/p/{study.public_id}"
