@@ -173,6 +173,15 @@ def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, A
     }
 
 
+def leaving(state: CampaignFold, party: str) -> dict[str, int]:
+    """What there is of a party: open questions and answers, and what was certified so far."""
+    return {
+        "open": len(state.waiting(party)),
+        "answers": sum(answer.party == party for answer in state.answers.values()),
+        "certified": len(state.certified),
+    }
+
+
 def _other_rule(state: CampaignFold) -> dict[str, Any]:
     """What a coordinator must know where the rule of today departs from the record."""
     from counterplay.studio.kinds.campaign import began, cannot_go_on

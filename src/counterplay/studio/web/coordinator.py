@@ -20,7 +20,7 @@ from counterplay.studio.web import activity, pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.live import head
-from counterplay.studio.web.sessions import admin_study
+from counterplay.studio.web.sessions import Admin, admin_study
 from counterplay.studio.web.studies import base_of, safe_cell
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def show(
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
         wrong=None if wrong is None else str(wrong), at=at, given=given or {},
         field=getattr(wrong, "field", None), made=made, links={p.label: p for p in parties},
-        days=days, estimate=estimate,
+        days=days, estimate=estimate, left=request.query_params.get("left"),
         added=int(added) if added.isdigit() and len(added) < 6 else None, **values,
     )  # fmt: skip
 
@@ -107,6 +107,8 @@ async def change(request: Request) -> Response:
     key = f"admin:{fields.get('key', '')[:64]}"
     try:
         kind, body = await house.store.view(stream, lambda f: _change(f.state, act, fields))
+        if act == "leave" and fields.get("sure") != "yes":
+            return await _look_again(request, who, study, body)
         leaving = None
         if body.get("forget"):
             leaving = await house.store.run(_row, house, study, body["party"])
@@ -118,7 +120,29 @@ async def change(request: Request) -> Response:
     except InvalidInputError as error:
         return await show(request, study, wrong=error, at=act, given=fields)
     await note(request, who, kind, study.public_id, **{k: v for k, v in body.items() if k != "who"})
-    return pages.go(request, f"/admin/studies/{study.public_id}")
+    told = {True: "?left=deleted", False: "?left=kept"}.get(body.get("forget"), "")
+    return pages.go(request, f"/admin/studies/{study.public_id}{told}")
+
+
+async def _look_again(
+    request: Request, who: Admin, study: StudyRow, body: dict[str, Any]
+) -> Response:
+    """Say what is lost when a party leaves, before it does."""
+    house = house_of(request)
+
+    def look(folded: Folded) -> dict[str, Any]:
+        from counterplay.studio.kinds.campaign import KIND
+        from counterplay.studio.kinds.campaign_views import leaving
+
+        leaves = NewEvent("label.party", body, "look", who.name)
+        KIND.check(folded.state.config, folded.state, leaves)
+        return leaving(folded.state, body["party"])
+
+    values = await house.store.view(house.store.stream_of(study), look)
+    return pages.page(
+        request, "leaving.html", study=study, csrf=who.token(house), key=security.new_key(),
+        party=body["party"], forget=body["forget"], **values,
+    )  # fmt: skip
 
 
 async def add(request: Request) -> Response:
@@ -252,6 +276,8 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
         return "label.resolved", {"item": item, "note": fields.get("note", "").strip()[:1000]}
     if act == "leave":
         party = fields.get("party", "")
+        if not party:
+            raise Refused("Choose a party.", "party")
         forget = fields.get("forget") == "yes"
         lost = lost_answers(state, party) if forget and party in state.config["parties"] else {}
         return "label.party", {"party": party, "forget": forget, "lost": lost}
@@ -307,7 +333,7 @@ async def _file(
     return Response(text, 200, head, media_type=media_type)
 
 
-async def _study(request: Request, *, change: bool = True) -> tuple[Any, StudyRow]:
+async def _study(request: Request, *, change: bool = True) -> tuple[Admin, StudyRow]:
     who, study = await admin_study(request, change=change)
     if study.kind != "campaign":
         raise Missing("There is no such page.")
