@@ -25,7 +25,7 @@ from studio.web_house import Web, catalogue
 
 
 def csrf(client: Any, path: str) -> dict[str, str]:
-    return {"csrf": dict(HIDDEN.findall(client.get(path).text))["csrf"], "key": "k" * 12}
+    return {"csrf": dict(HIDDEN.findall(client.get(path).text))["csrf"], "key": "k" * 43}
 
 
 def field(page: str, name: str) -> str:

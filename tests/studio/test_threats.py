@@ -770,7 +770,7 @@ def test_the_log_has_what_admins_do_to_links_campaigns_guards_and_audits(
          {"table": ("t.csv", table)}),
     ]  # fmt: skip
     for number, (action, path, told, files) in enumerate(sent):
-        form = {"csrf": csrf, "key": f"log-{number:08}", **told}
+        form = {"csrf": csrf, "key": f"log-{number:039}", **told}
         done = admin.post(f"/admin/{path}", data=form, files=files or None)
         assert done.status_code == 200, (action, done.text[-500:])
         last = web.store.audit_log()[0]

@@ -64,8 +64,9 @@ async def show(
     return pages.page(
         request, "coordinator.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
-        wrong=None if wrong is None else str(wrong), at=at, given=given or {},
-        field=getattr(wrong, "field", None), made=made, links={p.label: p for p in parties},
+        link_key=security.link_key(), at=at, given=given or {},
+        wrong=None if wrong is None else str(wrong), field=getattr(wrong, "field", None),
+        made=made, links={p.label: p for p in parties},
         days=days, estimate=estimate, left=request.query_params.get("left"),
         added=int(added) if added.isdigit() and len(added) < 6 else None, **values,
     )  # fmt: skip
@@ -120,7 +121,7 @@ async def change(request: Request) -> Response:
     except InvalidInputError as error:
         return await show(request, study, wrong=error, at=act, given=fields)
     await note(request, who, kind, study.public_id, **{k: v for k, v in body.items() if k != "who"})
-    told = {True: "?left=deleted", False: "?left=kept"}.get(body.get("forget"), "")
+    told = f"?left={'deleted' if body['forget'] else 'kept'}" if act == "leave" else ""
     return pages.go(request, f"/admin/studies/{study.public_id}{told}")
 
 
@@ -183,11 +184,13 @@ async def links(request: Request) -> Response:
 
     stream = house.store.stream_of(study)
     names = await house.store.view(stream, lambda f: list(f.state.config["parties"]))
+    token = security.made_by(house.server_key, who.session, request, fields) if wanted else ""
+    again = bool(wanted) and await house.store.run(house.store.find_link, token) is not None
 
     def make() -> list[tuple[str, str]]:
         known = {p.label: p for p in house.store.parties(study) if p.erased_at is None}
         if wanted and wanted in names and wanted in known:
-            return [(wanted, house.store.reissue(known[wanted]))]
+            return [(wanted, token if again else house.store.reissue(known[wanted], token=token))]
         found = []
         for name in names:
             if name not in known:
@@ -196,7 +199,8 @@ async def links(request: Request) -> Response:
         return found
 
     made = await house.store.run(make)
-    await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
+    if not again:
+        await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
     base = base_of(request, house)
     return await show(request, study, made=[(n, f"{base}/j/{token}") for n, token in made])
 

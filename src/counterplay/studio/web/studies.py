@@ -78,8 +78,10 @@ async def open_link(request: Request) -> Response:
     fields = await security.read_form(request)
     who.check(house, fields)
     cap = _whole(fields.get("cap", ""), 1, 1_000_000, "cap")
-    token = await house.store.run(house.store.new_open_link, study, cap)
-    await note(request, who, "open link made", study.public_id, cap=cap)
+    token = security.made_by(house.server_key, who.session, request, fields)
+    if await house.store.run(house.store.find_link, token) is None:  # otherwise it is shown again
+        await house.store.run(lambda: house.store.new_open_link(study, cap, token=token))
+        await note(request, who, "open link made", study.public_id, cap=cap)
     return await _elicitation(request, who, study, [("", f"{base_of(request, house)}/j/{token}")])
 
 
@@ -97,14 +99,17 @@ async def party_link(request: Request) -> Response:
     """Revoke the link of a participant, or replace it."""
     who, study = await _of_people(request)
     house = house_of(request)
-    who.check(house, await security.read_form(request))
+    fields = await security.read_form(request)
+    who.check(house, fields)
     party = await house.store.run(_party, house, study, request.path_params["party"])
     if request.scope["path"].endswith("/revoke"):
         await house.store.run(house.store.revoke_links, party)
         await note(request, who, "link revoked", party.public_id)
         return pages.go(request, f"/admin/studies/{study.public_id}")
-    token = await house.store.run(house.store.reissue, party)
-    await note(request, who, "link reissued", party.public_id)
+    token = security.made_by(house.server_key, who.session, request, fields)
+    if await house.store.run(house.store.find_link, token) is None:
+        await house.store.run(lambda: house.store.reissue(party, token=token))
+        await note(request, who, "link reissued", party.public_id)
     made = [(party.label, f"{base_of(request, house)}/j/{token}")]
     return await _elicitation(request, who, study, made)
 
@@ -232,8 +237,9 @@ async def _elicitation(
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
-        csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
-        days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
+        csrf=who.token(house), key=security.link_key(), config=config, parties=parties,
+        twins=house.twins(study.id), days=days, unlisted=len(known) - len(parties),
+        made=made, open_links=used,
         edited=request.query_params.get("edited") == "1", versions=versions, head=newest,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
