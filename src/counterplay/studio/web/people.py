@@ -110,6 +110,7 @@ class People:
                 if number > before
             }
             told["people"] = _sums(self._rows, words)
+            told["nobody"] = words("study.load_again" if self._rows else "study.no_people")
             self._told[key] = json.dumps(told, ensure_ascii=False)
         return self._told[key]
 
