@@ -143,7 +143,7 @@ async def import_study(request: Request) -> Response:
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
     try:
-        if not content:
+        if content is None:
             raise Refused("Choose a file first.", "file")
         study = await house.store.run(lambda: take(house.store, content, actor=who.name))
     except InvalidInputError as error:
@@ -181,10 +181,10 @@ def sample_question(config: dict[str, Any], words: Any) -> dict[str, Any]:
     return elicitation_pages.question(config, sitting, words)
 
 
-async def read_upload(request: Request, name: str) -> tuple[dict[str, str], bytes]:
-    """Return the fields and the one file of a form."""
+async def read_upload(request: Request, name: str) -> tuple[dict[str, str], bytes | None]:
+    """Return the fields and the one file of a form; None if no file was chosen."""
     fields, files = await read_uploads(request)
-    return fields, next((content for field, _, content in files if field == name), b"")
+    return fields, next((content for field, file, content in files if field == name and file), None)
 
 
 async def read_uploads(
