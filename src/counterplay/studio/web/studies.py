@@ -169,14 +169,16 @@ async def preview(request: Request) -> Response:
 
 
 def sample_question(config: dict[str, Any], words: Any) -> dict[str, Any]:
-    """Return the first question of a study, asked of nobody."""
+    """Return what a participant sees first: a question, or her result if none is needed."""
     from counterplay.studio.kinds import elicitation, elicitation_pages
     from counterplay.studio.kinds.elicitation_engine import Engine
 
-    engine = Engine.fresh(elicitation.KIND.problems.of(config), "preview")
+    problem = elicitation.KIND.problems.of(config)
+    engine = Engine.fresh(problem, "preview")
     sitting, found = elicitation.Sitting(), engine.question()
     if found is None:
-        return {"cards": [], "equal": [], "number": 1, "left": 0, "of": 1}
+        sitting.result = engine.stated(problem.errors)
+        return {"cards": [], **elicitation_pages.result(config, sitting, words)}
     sitting.open = (1, found[1])
     return elicitation_pages.question(config, sitting, words)
 
