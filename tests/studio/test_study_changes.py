@@ -252,9 +252,9 @@ def test_the_page_of_a_study_follows_its_people(web: Web) -> None:
                             return
 
     asyncio.run(listen())
-    assert told[0]["people"] == "1 people, 0 answers, 0 finished"
+    assert told[0]["people"] == "1 person, 0 answers, 0 finished"
     assert told[1][f"progress-{person.party.public_id}"].startswith("1 answer")
-    assert told[1]["people"].startswith("1 people, 1 answers")
+    assert told[1]["people"].startswith("1 person, 1 answer,")
 
 
 def test_an_imported_study_with_a_name_of_its_own_can_be_answered(web: Web) -> None:

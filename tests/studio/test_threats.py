@@ -699,7 +699,7 @@ def test_open_links_and_tokens_can_be_revoked(web: Web) -> None:
     early = Person(web.client(), study, web.link(study)[0], token)
     early.start()
     page = admin.get(home).text
-    assert "1 of 5 people came by it" in page
+    assert "An open link for 5 people works: 1 came by it." in page
     csrf = token_of(admin.get(home))
     done = admin.post(f"{home}/open-link/revoke", data={"csrf": csrf})
     assert "came by it" not in done.text

@@ -16,6 +16,7 @@ from counterplay.studio.web import activity, pages, security, sessions
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.live import head
+from counterplay.studio.web.people import sums
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -241,7 +242,7 @@ async def _elicitation(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
         csrf=who.token(house), key=security.link_key(), config=config, parties=parties,
         twins=house.twins(study.id), days=days, unlisted=len(known) - len(parties),
-        made=made, open_links=used,
+        made=made, open_links=used, live=sums(parties, words),
         edited=request.query_params.get("edited") == "1", versions=versions, head=newest,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip
