@@ -14,6 +14,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from counterplay.errors import InvalidInputError
+from counterplay.studio import reading
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import activity, pages, security
@@ -74,20 +75,23 @@ async def show(
 
 async def take_file(request: Request) -> Response:
     """Import known labels, or answers that were given elsewhere: all of a file or nothing."""
+    from counterplay.studio.kinds.campaign_config import item_names
+
     who, study = await _study(request)
     house = house_of(request)
     fields, name, data = await read_upload(request)
     who.check(house, fields)
-    text = _text(data)
     stream = house.store.stream_of(study)
-    what = fields.get("what", "known")
+    what = "known" if fields.get("what", "known") == "known" else "answers"
 
-    def body(folded: Folded) -> dict[str, Any]:
-        read = _known if what == "known" else _answers
-        return {"source": name, **read(folded.state, text)}
+    def wanted(folded: Folded) -> dict[str, Any]:
+        config = folded.state.config
+        return {"names": item_names(config["page"]), "classes": config["classes"]}
 
     try:
-        told = await house.store.view(stream, body)
+        given = await house.store.view(stream, wanted) if what == "known" else {}
+        found = await reading.read(house.store, what, given, data)
+        told = await house.store.view(stream, lambda f: _imported(f.state, what, name, found))
         key = f"import:{fields.get('key', '')[:64]}"
         event = NewEvent("label.imported", told, key, who.name)
         await house.store.append(stream, event, expected=None)
@@ -148,7 +152,7 @@ async def _look_again(
 
 async def add(request: Request) -> Response:
     """Take new items of a party, or of one that joins with them: all of a file or nothing."""
-    from counterplay.studio.kinds.campaign_adding import addition, read_items
+    from counterplay.studio.kinds.campaign_adding import addition
 
     who, study = await _study(request)
     house = house_of(request)
@@ -157,9 +161,10 @@ async def add(request: Request) -> Response:
         fields, _, data = await read_upload(request)
         who.check(house, fields)
         party = " ".join(fields.get("new_party", "").split()) or fields.get("party", "")
-        frame = await house.store.run(read_items, data)
+        columns = house.store.config(study)["page"]["columns"]
+        cells = await reading.read(house.store, "items", {"columns": columns}, data)
         stream, key = house.store.stream_of(study), f"add:{fields.get('key', '')[:64]}"
-        body = await house.store.view(stream, lambda f: addition(f.state, party, frame))
+        body = await house.store.view(stream, lambda f: addition(f.state, party, cells))
         await house.store.append(stream, NewEvent("label.add", body, key, who.name), expected=None)
     except InvalidInputError as error:
         return await show(request, study, wrong=error, at="add", given=fields)
@@ -290,41 +295,37 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
     raise Refused("That is not possible here.")
 
 
-def _known(state: CampaignFold, text: str) -> dict[str, Any]:
-    from counterplay.studio.kinds.campaign_config import read_labels
-
-    pairs = read_labels(text, state.config["page"], state.config["classes"])
-    if not pairs:
-        raise Refused("The file has no labels.")
-    return {"known": [list(pair) for pair in pairs]}
-
-
-def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
-    from counterplay.labeling.campaign_files import read_answers
+def _imported(
+    state: CampaignFold, what: str, source: str, given: list[list[Any]]
+) -> dict[str, Any]:
+    """The body of an import: what a file holds, in the words of the campaign."""
     from counterplay.studio.kinds.campaign import answer_code, stopped
 
+    if what == "known":
+        if not given:
+            raise Refused("The file has no labels.")
+        return {"source": source, "known": given}
     if state.departed:
         raise Refused(stopped(state))
     found, problems = [], []
-    given = read_answers(text)
-    for told in given:
-        name = state.find(told.question)
+    for question, label, labeler, party, place in given:
+        name = state.find(question)
         try:
             if name is None:
-                raise InvalidInputError(f"there is no question {told.question[:40]!r}")
+                raise InvalidInputError(f"there is no question {question[:40]!r}")
             asked = state.campaign._find(name)
-            if told.party not in (None, "", asked.party):
+            if party not in (None, "", asked.party):
                 raise InvalidInputError(f"the question belongs to {asked.party!r}")
-            found.append([name, answer_code(state, told.label), told.labeler])
+            found.append([name, answer_code(state, label), labeler])
         except InvalidInputError as error:
-            sentence = str(error).replace(f"question {name}", f"question {told.question[:40]}")
-            problems.append(f"{told.place}: {sentence}")
+            sentence = str(error).replace(f"question {name}", f"question {question[:40]}")
+            problems.append(f"{place}: {sentence}")
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise Refused(f"Nothing was imported. {'; '.join(problems[:5])}{more}")
     if not found:
         raise Refused("The file has no answers.")
-    return {"answers": found}
+    return {"source": source, "answers": found}
 
 
 async def _file(
@@ -342,13 +343,6 @@ async def _study(request: Request, *, change: bool = True) -> tuple[Admin, Study
     if study.kind != "campaign":
         raise Missing("There is no such page.")
     return who, study
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Refused("The file is not UTF-8 text.", "file") from None
 
 
 router.add_route("/admin/studies/{study}/import", take_file, methods=["POST"])
