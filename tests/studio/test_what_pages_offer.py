@@ -14,6 +14,8 @@ from counterplay.studio import reading
 from counterplay.studio.exports import export_lines
 from counterplay.studio.kinds import kind_of
 from counterplay.studio.store.base import StudyRow
+from counterplay.studio.web.new_campaign import MOST_PICTURES
+from counterplay.studio.web.texts import language
 from counterplay.verify import verify
 from studio.studio_campaigns import CLASSES, HIDDEN, pool
 from studio.web_house import Web, catalogue, fields
@@ -173,3 +175,11 @@ def test_where_nothing_is_asked_the_previews_show_what_participants_see(web: Web
         assert "No question is needed" in page
         assert "Which would you rather have?" not in page
         assert "about" not in re.sub(r"<[^>]*>", "", page)
+
+
+def test_the_guide_says_how_pictures_come_into_a_campaign() -> None:
+    guide = Path(__file__).parents[2].joinpath("docs", "studio.md").read_text("utf-8")
+    words = language("en")
+    for label in ("image", "pictures"):
+        assert f"*{words(f'label_new.{label}')}*" in guide
+    assert f"at most {MOST_PICTURES:,}, and 20 MB together" in guide
