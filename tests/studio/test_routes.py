@@ -62,11 +62,12 @@ RULES: dict[tuple[str, str], Rule] = {
     ("POST", "/api/guard/{study}/outcomes"): ("report", GUARD),
     ("GET", "/admin"): ("admin", NOBODY),
     ("POST", "/admin/logout"): ("admin", NOBODY),
-    ("GET", "/admin/reports"): ("admin", NOBODY),
-    ("GET", "/admin/reports/{name}"): ("admin", NOBODY),
+    ("GET", "/admin/reports"): ("all studies", NOBODY),
+    ("GET", "/admin/reports/{name}"): ("all studies", NOBODY),
     ("GET", "/admin/audits"): ("admin", NOBODY),
     ("POST", "/admin/audits"): ("owner", NOBODY),
     ("GET", "/admin/audits/{study}"): ("see", AUDIT),
+    ("GET", "/admin/audits/{study}/live"): ("see", AUDIT),
     ("GET", "/admin/audits/{study}/page"): ("see", AUDIT),
     ("GET", "/admin/audits/{study}/files/{name}"): ("see", AUDIT),
     ("GET", "/admin/studies/import"): ("owner", NOBODY),
@@ -109,6 +110,7 @@ MAY = {
     "participant": {"participant"},
     "labeller": {"labeller"},
     "admin": set(ADMINS),
+    "all studies": {"viewer", "owner"},
     "see": {"viewer", "coordinator", "owner"},
     "change": {"coordinator", "owner"},
     "owner": {"owner"},
@@ -260,7 +262,7 @@ def send(who: Who, method: str, path: str, *, csrf: bool) -> httpx.Response:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 answer.read()
             return answer
-    fields = {"seq": "1", "asked": "1", "key": "k" * 12, "n": "1", "cap": "1"}
+    fields = {"seq": "1", "asked": "1", "key": "k" * 43, "n": "1", "cap": "1"}
     fields |= {"csrf": who.csrf} if csrf else {}
     if path.endswith(UPLOADS):
         file = ("t.csv", b"a,b\n1,2\n", "text/csv")
