@@ -116,7 +116,8 @@ def test_a_page_without_people_follows_the_links_that_are_downloaded_from_it(
         below = page.locator("[data-live=nobody]")
         assert below.inner_text() == "No participants yet."
         assert (
-            "when you load this page again" in page.locator("[aria-labelledby=links]").inner_text()
+            "Load this page again afterwards"
+            in page.locator("[aria-labelledby=links]").inner_text()
         )
         with page.expect_download():
             page.get_by_role("button", name="Make links and download").click()
