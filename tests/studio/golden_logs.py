@@ -146,7 +146,7 @@ def whole_elicitation() -> bytes:
 
 def whole_campaign() -> bytes:
     """All that can happen while clinics label; one leaves with its answers."""
-    from counterplay.studio.kinds.campaign_adding import addition
+    from counterplay.studio.kinds.campaign_adding import addition, cells_of
 
     kind: Any = kind_of("campaign")
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +171,8 @@ def whole_campaign() -> bytes:
     answers = [[q.id, int(truth[q.item]), None] for q in waiting()[:2]]
     stream.add("label.imported", {"source": "tasks.json", "answers": answers})
     fresh, _ = pool(64, parties=3)
-    stream.add("label.add", addition(stream.state, "clinic 0", fresh.iloc[60:]))
+    cells = cells_of(config["page"]["columns"], fresh.iloc[60:])
+    stream.add("label.add", addition(stream.state, "clinic 0", cells))
     truth = np.append(truth, [0, 0, 0, 0])
     used = {a.item for a in stream.state.answers.values()} | {q.item for q in waiting()}
     item = next(i for i in range(60) if i not in used and i % 12)

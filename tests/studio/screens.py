@@ -48,6 +48,8 @@ def of_a_person(web: Web, page: Any) -> Iterator[str]:
     yield "start"
     press(page, "Start")
     yield "question"
+    press(page, "Cannot say")
+    yield "second question"
     press(page, "Stop here")
     yield "result"
     home = f"{web.url}/p/{study.public_id}"
@@ -138,6 +140,10 @@ def of_parties(web: Web, page: Any, folder: Path) -> Iterator[str]:
         yield place
     page.goto(f"{web.url}/admin/studies/{study.public_id}")
     yield "coordinator"
+    page.select_option("#party", PARTIES[1])
+    page.get_by_label("Delete its answers as well").check()
+    press(page, "Let it go")
+    yield "letting a party go"
     page.goto(f"{web.url}/admin/studies/new/campaign")
     yield "new campaign"
     page.goto(home)

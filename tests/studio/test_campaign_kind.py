@@ -16,6 +16,7 @@ from counterplay.studio.errors import Refused
 from counterplay.studio.kinds.campaign import KIND, log_text, lost_answers
 from counterplay.studio.kinds.campaign_adding import addition
 from counterplay.studio.kinds.campaign_config import pool
+from counterplay.studio.kinds.campaign_uploads import answers_of
 from counterplay.studio.kinds.campaign_views import (
     certificates,
     coordinator,
@@ -24,7 +25,7 @@ from counterplay.studio.kinds.campaign_views import (
     queue,
     standing,
 )
-from counterplay.studio.web.coordinator import _answers, label_studio
+from counterplay.studio.web.coordinator import _imported, label_studio
 from counterplay.verify import verify
 from studio.kind_driver import Stream
 from studio.studio_campaigns import CLASSES, PARTIES, campaign_config, label_all
@@ -112,7 +113,7 @@ def test_a_certificate_says_of_how_many_labels_it_speaks(tmp_path: Path) -> None
     assert (before["items"], before["withdrawn"], before["first_to"]) == (pool_size, 0, 2)
     late = pd.DataFrame({"case": ["n1", "n2"], "size": [0.1, 0.2], "shape": [0.3, 0.4]})
     at_work = [p for p in stream.config["parties"] if standing(stream.state, p) == "open"]
-    stream.add("label.add", addition(stream.state, at_work[0], late))
+    stream.add("label.add", addition(stream.state, at_work[0], late.to_numpy().tolist()))
     assert certificates(stream.state)[0] == before
     assert stream.state.config["items"] == 134
 
@@ -363,20 +364,15 @@ def test_label_studio_round_trip(tmp_path: Path) -> None:
     for task in tasks:
         value = {"choices": [CLASSES[truth[int(task["data"]["case"][1:])]]]}
         task["annotations"] = [{"completed_by": 3, "result": [{"value": value}]}]
-    body = {"source": "label studio", **_answers(stream.state, encoded(tasks))}
-    again = encoded(tasks)
+    given = answers_of({}, msgspec.json.encode(tasks))
+    body = _imported(stream.state, "answers", "label studio", given)
     stream.add("label.imported", body)
     assert len(stream.state.answers) == 1_000
     for answer in stream.state.answers.values():
         assert answer.code == truth[answer.item]
         assert answer.source == "label studio"
     with pytest.raises(Refused, match="Nothing was imported"):
-        stream.add("label.imported", {"source": "again", **_answers(stream.state, again)})
+        stream.add("label.imported", _imported(stream.state, "answers", "again", given))
     tasks[3]["data"]["question"] = "nothing"
     with pytest.raises(Refused, match="task 4: there is no question 'nothing'"):
-        _answers(stream.state, encoded(tasks))
-
-
-def encoded(tasks: list[dict[str, Any]]) -> str:
-    """Tasks as Label Studio writes them."""
-    return msgspec.json.encode(tasks).decode()
+        _imported(stream.state, "answers", "again", answers_of({}, msgspec.json.encode(tasks)))

@@ -168,11 +168,17 @@ def test_what_is_best_for_everybody_is_no_guess() -> None:
     assert told["promise"].startswith("Whatever you prefer, nothing else in the list can be better")
 
 
-def test_who_stops_before_the_first_answer_gets_a_guess() -> None:
+def test_nobody_can_stop_before_the_first_answer() -> None:
+    """It would end with a guess that no answer can be taken back from."""
     stream = Stream(study())
+    with pytest.raises(Refused, match="There is no answer yet"):
+        stream.add("elicit.stopped", {})
+    asked, _ = stream.state.open
+    stream.add("elicit.cannot_say", {"asked": asked, "said": "cannot say"})
     stream.add("elicit.stopped", {})
     told = result(stream.config, stream.state, language("en"))
     assert told["promise"] == "You have not decided anything yet: this is only a guess."
+    assert told["can_undo"]
 
 
 def test_what_is_not_reached_is_no_promise_in_ranges_either() -> None:

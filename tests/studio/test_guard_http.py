@@ -211,7 +211,7 @@ def test_a_bound_beside_missing_outcomes_says_what_it_is_about(web: Web) -> None
     assert told not in web.admin().get(page).text
     gone = {"id": "a", "decision": 0, "model": live, "missing": True}
     assert client.post(f"{path}/outcomes", json=[gone]).status_code == 200
-    assert f"{told}: 1 are missing, 0 are not in yet." in web.admin().get(page).text
+    assert f"{told}: 1 is missing, 0 are not in yet." in web.admin().get(page).text
 
 
 def test_the_client_needs_the_standard_library_only() -> None:

@@ -101,3 +101,31 @@ def test_whoever_comes_is_announced_at_once(settings: Settings, tally: None) -> 
         known = {study.public_id, *(party.public_id for party in server.parties(study))}
         streams = {stream for stream, _ in asyncio.run(follow())}
         assert streams - known == {p.public_id for p in server.parties(study)}
+
+
+def test_a_page_without_people_follows_the_links_that_are_downloaded_from_it(
+    web: Web, chromium: Any
+) -> None:
+    study, admin = web.study(), web.admin()
+    context = chromium.new_context(locale="en-GB", accept_downloads=True)
+    try:
+        context.add_cookies([{"name": c.name, "value": c.value, "url": web.url}
+                             for c in admin.cookies.jar])  # fmt: skip
+        page = context.new_page()
+        page.goto(f"{web.url}/admin/studies/{study.public_id}")
+        below = page.locator("[data-live=nobody]")
+        assert below.inner_text() == "No participants yet."
+        assert (
+            "Load this page again afterwards"
+            in page.locator("[aria-labelledby=links]").inner_text()
+        )
+        with page.expect_download():
+            page.get_by_role("button", name="Make links and download").click()
+        page.get_by_text("Load this page again to see them in a list.").wait_for()
+        assert page.locator("[data-live=people]").inner_text().startswith("10 people")
+        assert page.get_by_text("No participants yet.").count() == 0
+        page.reload()
+        assert page.locator("th[scope=row]").count() == 10
+        assert below.count() == 0
+    finally:
+        context.close()

@@ -25,7 +25,7 @@ from studio.web_house import Web, catalogue
 
 
 def csrf(client: Any, path: str) -> dict[str, str]:
-    return {"csrf": dict(HIDDEN.findall(client.get(path).text))["csrf"], "key": "k" * 12}
+    return {"csrf": dict(HIDDEN.findall(client.get(path).text))["csrf"], "key": "k" * 43}
 
 
 def field(page: str, name: str) -> str:
@@ -522,7 +522,7 @@ def test_whoever_is_done_is_not_shown_as_half_way(web: Web, tmp_path: Path) -> N
     assert "1 of about" in clinic.page.text
     with web.admin() as admin:
         home = f"/admin/studies/{study.public_id}"
-        out = {**csrf(admin, home), "act": "leave", "party": PARTIES[0]}
+        out = {**csrf(admin, home), "act": "leave", "party": PARTIES[0], "sure": "yes"}
         assert admin.post(f"{home}/change", data=out).status_code == 200
     page = clinic.look().text
     assert "You have left this campaign." in page

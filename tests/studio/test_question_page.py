@@ -87,3 +87,22 @@ def test_only_a_question_that_was_asked_can_be_gone_back_to(web: Web) -> None:
     person.send("undo", to="1")
     assert not web.store.fold_now(person.party.public_id).state.log
     assert "You are back at question 1." in person.page.text
+
+
+def test_stopping_is_offered_from_the_first_answer_on(web: Web) -> None:
+    person = web.person()
+    assert "/stop" not in person.page.text
+    assert "your link brings you back here" in person.page.text
+    told = person.send("stop")
+    assert told.status_code == 422
+    assert "There is no answer yet" in told.text
+    person.look()
+    assert person.name == "question"
+    person.answer()
+    assert "/stop" in person.page.text
+    assert "your link brings you back here" not in person.page.text
+    person.send("stop")
+    assert person.name == "result"
+    person.send("undo")
+    assert "Question 1" in person.page.text
+    assert "/stop" not in person.page.text

@@ -262,7 +262,7 @@ def send(who: Who, method: str, path: str, *, csrf: bool) -> httpx.Response:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 answer.read()
             return answer
-    fields = {"seq": "1", "asked": "1", "key": "k" * 12, "n": "1", "cap": "1"}
+    fields = {"seq": "1", "asked": "1", "key": "k" * 43, "n": "1", "cap": "1"}
     fields |= {"csrf": who.csrf} if csrf else {}
     if path.endswith(UPLOADS):
         file = ("t.csv", b"a,b\n1,2\n", "text/csv")

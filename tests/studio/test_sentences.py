@@ -80,7 +80,7 @@ def test_a_sentence_that_nobody_knows_is_marked_as_english() -> None:
     german = language("de")
     told = german.said("<b>odd</b>")
     assert str(told) == 'Das Programm sagt: <span lang="en">&lt;b&gt;odd&lt;/b&gt;</span>'
-    assert german.said(german("new.no_file")) == german("new.no_file")
+    assert german.said(german("new.gone")) == german("new.gone")
     assert language("en").said("odd") == "Odd"
 
 
@@ -103,7 +103,7 @@ def csrf(client: Any, path: str) -> str:
         (b"a,b\n1,\xff\n", "Zeile 2 ist nicht UTF-8."),
         (b"PK\x03\x04", "Das ist keine Textdatei."),
         (b"a,a\n1,2\n", "mehr als eine Spalte namens"),
-        (b"", "Wählen Sie zuerst eine Datei."),
+        (b"", "Die Datei ist leer."),
         (b"a\n" + b"1\n" * 200_002, "mehr als 200\N{NO-BREAK SPACE}000 Zeilen"),
     ],
 )
@@ -182,3 +182,29 @@ def test_participants_are_answered_in_german(web: Web) -> None:
     answer = person.client.post(f"{person.home}/answer", data={**person.hidden, "asked": "999",
                                                                "answer": "first"})  # fmt: skip
     assert "Diese Frage ist nicht mehr offen." in answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told", "german_told"),
+    [
+        ("t.csv", b"name,price\na,1\n", "This is a table;", "Das ist eine Tabelle;"),
+        ("t.zip", b"PK\x03\x04\x00\x01", "This is no text file;", "Das ist keine Textdatei;"),
+        ("t.json", b"[]\n", "This is no export;", "Das ist keine Ausgabe einer Studie;"),
+        ("t.jsonl", b"", "The file is empty.", "Die Datei ist leer."),
+        ("t.jsonl", b" \n", "The file is empty.", "Die Datei ist leer."),
+        ("", b"", "Choose a file first.", "Wählen Sie zuerst eine Datei."),
+    ],
+)
+def test_what_is_no_export_is_called_what_it_is(
+    web: Web, name: str, content: bytes, told: str, german_told: str
+) -> None:
+    path = "/admin/studies/import"
+    for code, client, sentence in (("en", web.admin(), told), ("de", german(web), german_told)):
+        parts = {"csrf": (None, csrf(client, path)), "file": (name, content)}
+        sent = client.post(path, files=parts)
+        assert sent.status_code == 422
+        wrong = re.search(r'id="wrong"[^>]*>([^<]*)<', sent.text)
+        assert wrong is not None
+        assert wrong[1].startswith(sentence)
+        button = language(code)("study.export")  # what gives an export
+        assert (button in wrong[1]) == bool(content.strip())

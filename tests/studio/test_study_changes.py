@@ -174,8 +174,8 @@ def test_a_party_that_leaves_after_items_came_is_forgotten(web: Web, tmp_path: P
     sent = admin.post(f"{home}/add", data={**key, "party": PARTIES[1]},
                       files={"file": ("i.csv", items(100, 12))})  # fmt: skip
     assert "12 items were added." in sent.text
-    left = admin.post(f"{home}/change", data={**key, "key": "leaves-now-1", "act": "leave",
-                                              "party": PARTIES[0], "forget": "yes"})  # fmt: skip
+    leaves = {"key": "leaves-now-1", "act": "leave", "party": PARTIES[0], "forget": "yes"}
+    left = admin.post(f"{home}/change", data={**key, **leaves, "sure": "yes"})
     assert left.status_code == 200, left.text[-2000:]
     told = [e for e in web.store.events(stream) if e.actor == clinic.party.public_id]
     assert all(e.body is None for e in told)
@@ -252,9 +252,9 @@ def test_the_page_of_a_study_follows_its_people(web: Web) -> None:
                             return
 
     asyncio.run(listen())
-    assert told[0]["people"] == "1 people, 0 answers, 0 finished"
+    assert told[0]["people"] == "1 person, 0 answers, 0 finished"
     assert told[1][f"progress-{person.party.public_id}"].startswith("1 answer")
-    assert told[1]["people"].startswith("1 people, 1 answers")
+    assert told[1]["people"].startswith("1 person, 1 answer,")
 
 
 def test_an_imported_study_with_a_name_of_its_own_can_be_answered(web: Web) -> None:

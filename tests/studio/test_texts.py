@@ -9,6 +9,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from counterplay.studio.web.people import sums
 from counterplay.studio.web.texts import LANGUAGES, language, wanted
 from studio.web_house import Web
 
@@ -52,6 +53,45 @@ def test_templates_say_what_the_catalogue_has(file: str) -> None:
             assert any(name.startswith(key) for name in known), key
         else:
             assert any(form in known for form in forms), key
+
+
+COUNTED = {
+    "en": re.compile(r"\{(\w+)\} (?:[a-z]+ )?(?:[a-z]+s|people|are|were)\b"),
+    "de": re.compile(r"\{(\w+)\} (?:[a-zäöü]+en |)(?:[A-ZÄÖÜ][a-zäöüß]*(?:en|er|le)|sind|waren)\b"),
+}
+NO_COUNTS = {"column", "model", "round", "wrong"}
+ALWAYS_MANY = ("times.many", "new.more_columns")  # the first begins with six, the second with 61
+
+
+@pytest.mark.claim("28.22")
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_whatever_is_counted_has_a_text_for_one(code: str) -> None:
+    """A text with a number before a plural has two forms; that for one has no plural."""
+    texts = language(code).texts
+    pages = [key for key in texts if not key.startswith("said.")]
+    plurals = {
+        key for key in pages
+        if any(name not in NO_COUNTS for name in COUNTED[code].findall(texts[key]))
+    }  # fmt: skip
+    bare = {key for key in plurals if not key.endswith((".one", ".other"))}
+    assert bare - set(ALWAYS_MANY) == set()
+    for key in pages:
+        if key.endswith(".other"):
+            assert f"{key.removesuffix('.other')}.one" in texts
+
+
+@pytest.mark.claim("28.22")
+def test_one_of_each_is_said_as_one() -> None:
+    for words, told in ((language("en"), "1 person, 1 answer, 1 finished"),
+                        (language("de"), "1 Mensch, 1 Antwort, 1 fertig")):  # fmt: skip
+        assert sums([{"answers": 1, "result": "a"}], words) == told
+    english, german = language("en"), language("de")
+    assert english("ledger.all", n=1) == "1 party"
+    assert english("ledger.you", n=1, alone=1).startswith("You: 1 question; alone")
+    assert english("guard.chart_alt", n=1, used="2").endswith("with 1 switch")
+    assert english("guard.lacking", n=1) == "1 is missing"
+    assert german("guard.lacking", n=1) == "1 fehlt"
+    assert german("coordinator.items", n="1") == "1 Stück"
 
 
 @pytest.mark.claim("28.22")

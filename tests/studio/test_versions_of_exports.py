@@ -164,3 +164,26 @@ def test_the_command_line_names_the_other_versions(
     )
     assert cli.run(["studio", *words, "--version", "1"]) == 0
     assert out.read_bytes() == files[0]
+
+
+def test_a_study_of_which_an_older_version_was_imported_can_be_edited(
+    web: Web, tmp_path: Path
+) -> None:
+    study = web.study(name="Before")
+    web.person(study, "early").answer()
+    web.store.edit_study(study.public_id, {**web.config, "target": 0.1}, actor="admin")
+    web.person(web.store.study(study.public_id), "late").answer()
+    now = web.store.study(study.public_id)
+    files = ["".join(export_lines(web.store, now, number)).encode() for number in (1, 2)]
+    with Studio(tmp_path / "d") as studio:
+        store, row = studio.store, studio.load(files[0])
+        assert (row.version, row.state) == (1, "open")
+        row = store.edit_study(row.public_id, {**web.config, "target": 0.2}, actor="eve", name="C")
+        assert (row.version, row.name) == (3, "C")  # the log names 2, which is not here
+        assert store.versions(row) == [1, 3]
+        party = store.new_party(row, role="participant", label="new")
+        store.join(party)
+        assert verify("".join(export_lines(store, row)).encode()).holds
+        assert studio.load(files[1]).version == 3  # it can still come
+        assert store.versions(store.study(row.public_id)) == [1, 2, 3]
+        assert store.edit_study(row.public_id, web.config, actor="eve").version == 4

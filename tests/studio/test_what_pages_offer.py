@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counterplay.studio import reading
 from counterplay.studio.exports import export_lines
+from counterplay.studio.kinds import kind_of
 from counterplay.studio.store.base import StudyRow
+from counterplay.studio.web.new_campaign import MOST_PICTURES
+from counterplay.studio.web.texts import language
 from counterplay.verify import verify
 from studio.studio_campaigns import CLASSES, HIDDEN, pool
-from studio.web_house import Web, catalogue
+from studio.web_house import Web, catalogue, fields
 
 HEAD = re.compile(r'data-live="head">Entry (\d+): ([0-9A-Z-]{19})<')
 
@@ -143,3 +147,39 @@ def test_a_picture_of_too_many_pixels_is_not_decoded(
     monkeypatch.setattr(campaign_config, "MOST_PIXELS", 63)
     both = [("red.png", picture("red")), ("blue.png", picture("blue"))]
     assert "is no image" in new_campaign(web, both).text
+
+
+def test_where_nothing_is_asked_the_previews_show_what_participants_see(web: Web) -> None:
+    """One item is better than the others in every column."""
+    table = b"name,comfort,price\na,3,1\nb,2,2\nc,1,3\n"
+    config = kind_of("elicitation").read_config({**fields(), "table_bytes": table}, Path())
+    study, admin = web.study(config, name="Clear"), web.admin()
+    _, token = web.link(study)
+    start = web.client().get(f"/j/{token}").text
+    assert "minutes." not in start
+    person = web.person(study)
+    assert person.name == "result"
+    promise = re.search(r'<p class="lead">([^<]*)</p>', person.page.text)
+    assert promise is not None
+    assert promise[1].startswith("Whatever you prefer")
+    path = "/admin/studies/new"
+    csrf = dict(HIDDEN.findall(admin.get(path).text))["csrf"]
+    sent = admin.post(path, data={"csrf": csrf}, files={"file": ("t.csv", table)})
+    chosen = {"csrf": csrf, "direction-0": "name_of", "direction-1": "benefit",
+              "direction-2": "cost"}  # fmt: skip
+    sent = admin.post(str(sent.url), data=chosen)
+    sent = admin.post(str(sent.url), data={"csrf": csrf, "name": "Clear", "target": "5"})
+    assert 'data-page="new-preview"' in sent.text
+    for page in (sent.text, admin.get(f"/admin/studies/{study.public_id}/preview").text):
+        assert promise[1] in page
+        assert "No question is needed" in page
+        assert "Which would you rather have?" not in page
+        assert "about" not in re.sub(r"<[^>]*>", "", page)
+
+
+def test_the_guide_says_how_pictures_come_into_a_campaign() -> None:
+    guide = Path(__file__).parents[2].joinpath("docs", "studio.md").read_text("utf-8")
+    words = language("en")
+    for label in ("image", "pictures"):
+        assert f"*{words(f'label_new.{label}')}*" in guide
+    assert f"at most {MOST_PICTURES:,}, and 20 MB together" in guide

@@ -34,6 +34,7 @@ from counterplay.studio.store.database import now, told
 from counterplay.studio.store.folds import read_events
 from counterplay.studio.store.studies import answered_versions
 
+_WANTED = "what is wanted is a file of lines (.jsonl) that “Export with proof” gave."
 _VERSIONS = ("study.created", "study.edited")
 _UNREADABLE = (
     CounterplayError,
@@ -101,6 +102,7 @@ def import_study(store: Store, data: bytes, *, actor: str) -> StudyRow:
     """
     from counterplay.verify import verify
 
+    _check_form(data)
     export = read_export(data)
     if export.study.study_kind not in NAMES:
         raise Refused(
@@ -119,6 +121,20 @@ def import_study(store: Store, data: bytes, *, actor: str) -> StudyRow:
         streams.setdefault(event.stream, []).append(event)
     _replay_all(kind, export, streams)
     return _insert(store, kind, export, streams, actor)
+
+
+def _check_form(data: bytes) -> None:
+    """Say what a file is that cannot be an export: those begin with an object of JSON."""
+    head = data[: 2**16].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not data.strip():
+        raise Refused("The file is empty.", "file")
+    if head.startswith(b"{"):
+        return
+    if any(byte < 9 for byte in head):
+        raise Refused("This is no text file; " + _WANTED, "file")
+    if any(mark in head.partition(b"\n")[0] for mark in (b",", b";", b"\t")):
+        raise Refused("This is a table; " + _WANTED, "file")
+    raise Refused("This is no export; " + _WANTED, "file")
 
 
 def first_broken(export: Export) -> str | None:

@@ -35,8 +35,11 @@ WORK = {
     "columns": ("counterplay.studio.web.wizard", "columns_of"),
     "elicitation": ("counterplay.studio.web.wizard", "config_of"),
     "campaign": ("counterplay.studio.web.new_campaign", "config_of"),
+    "known": ("counterplay.studio.kinds.campaign_uploads", "known_of"),
+    "answers": ("counterplay.studio.kinds.campaign_uploads", "answers_of"),
+    "items": ("counterplay.studio.kinds.campaign_uploads", "items_of"),
 }
-"""What can be made of a table: functions of what was entered, the file, and what came with it."""
+"""What can be made of a file: functions of what was entered, the file, and what came with it."""
 TOO_MUCH = "The table is too large to be read here: leave out columns or rows."
 _TURN = ThreadPoolExecutor(1, thread_name_prefix="studio-reading")
 

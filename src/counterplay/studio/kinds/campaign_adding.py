@@ -7,9 +7,7 @@ Source: docs/theory/24-campaign.md, "Comings, goings, retraction".
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,8 +37,8 @@ class Addition:
     joins: bool
 
 
-def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the body of ``label.add`` for a table of new items, or say what is wrong with it.
+def addition(state: CampaignFold, party: str, cells: list[list[Any]]) -> dict[str, Any]:
+    """Return the body of ``label.add`` for new items, or say what is wrong with them.
 
     Parameters
     ----------
@@ -48,8 +46,8 @@ def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, 
         The campaign now.
     party:
         Whose they are; a name that is not there yet joins with them.
-    frame:
-        A table with the columns of the first one.
+    cells:
+        Their rows, in the columns of the first table; see :func:`cells_of`.
     """
     from counterplay.studio.kinds.campaign import stopped
 
@@ -58,15 +56,6 @@ def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, 
     page = state.config["page"]
     if page["images"] is not None:
         raise Refused("Items with pictures cannot be added here.", "file")
-    names = [str(column) for column in frame.columns]
-    lacking = [column for column in page["columns"] if column not in names]
-    if lacking:
-        told = ", ".join(page["columns"][:12])
-        raise Refused(f"There is no column {lacking[0]!r:.60}; there are needed {told}.", "file")
-    frame = frame.set_axis(names, axis=1)[page["columns"]]
-    if not 0 < len(frame) <= MOST_ADDED:
-        raise Refused(f"Between 1 and {MOST_ADDED:,} items can be added at a time.", "file")
-    cells = [[plain_cell(value) for value in row] for row in frame.itertuples(index=False)]
     _check_names(page, cells)
     first = state.config["items"]
     rows = list(range(first, first + len(cells)))
@@ -74,6 +63,19 @@ def addition(state: CampaignFold, party: str, frame: pd.DataFrame) -> dict[str, 
     mark = msgspec.to_builtins(pool_mark(table.part(np.array(rows))))
     return {"party": party, "rows": rows, "fingerprint": mark, "cells": cells,
             "joins": party not in state.state.names, "begins": begins(state)}  # fmt: skip
+
+
+def cells_of(columns: list[str], frame: pd.DataFrame) -> list[list[Any]]:
+    """Return the rows of a table in these columns, as JSON can hold them."""
+    names = [str(column) for column in frame.columns]
+    lacking = [column for column in columns if column not in names]
+    if lacking:
+        told = ", ".join(columns[:12])
+        raise Refused(f"There is no column {lacking[0]!r:.60}; there are needed {told}.", "file")
+    if not 0 < len(frame) <= MOST_ADDED:
+        raise Refused(f"Between 1 and {MOST_ADDED:,} items can be added at a time.", "file")
+    rows = frame.set_axis(names, axis=1)[columns].itertuples(index=False)
+    return [[plain_cell(value) for value in row] for row in rows]
 
 
 def check_addition(state: CampaignFold, body: dict[str, Any]) -> None:
@@ -126,18 +128,6 @@ def enlarged(config: dict[str, Any], party: str, cells: list[list[Any]]) -> dict
         "parties": {**config["parties"], party: rows},
         "page": {**page, "rows": [*page["rows"], *cells]},
     }
-
-
-def read_items(content: bytes) -> pd.DataFrame:
-    """Read the table of new items."""
-    from counterplay.studio.kinds.audit import checked_text
-    from counterplay.tables import read_table
-
-    checked_text("items.csv", content, "table")
-    with tempfile.TemporaryDirectory(prefix="counterplay-add-") as folder:
-        path = Path(folder, "items.csv")
-        path.write_bytes(content)
-        return read_table(path).frame
 
 
 def added_table(config: dict[str, Any]) -> Table:

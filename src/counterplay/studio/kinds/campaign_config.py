@@ -9,10 +9,11 @@ Source: docs/theory/24-campaign.md.
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,18 +133,16 @@ def item_names(page: dict[str, Any]) -> list[str]:
     return [str(row[place]) for row in page["rows"]]
 
 
-def read_labels(text: str, page: dict[str, Any], classes: Sequence[str]) -> list[tuple[int, int]]:
+def read_labels(text: str, items: Sequence[str], classes: Sequence[str]) -> list[tuple[int, int]]:
     """Read known labels, columns item and label: all of them, or a sentence with five offenders."""
-    import csv
-
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     names = [str(n or "").strip().lower() for n in reader.fieldnames or []]
     if "item" not in names or "label" not in names:
         raise InvalidInputError(f"the file needs the columns item and label, found {listed(names)}")
-    places = {name: i for i, name in enumerate(item_names(page))}
+    places = {name: i for i, name in enumerate(items)}
     found: dict[int, int] = {}
     problems: list[str] = []
-    for row in reader:
+    for row in _rows(reader):
         cells = {str(k).strip().lower(): str(v or "").strip() for k, v in row.items()}
         item = places.get(cells.get("item", ""))
         try:
@@ -161,6 +160,13 @@ def read_labels(text: str, page: dict[str, Any], classes: Sequence[str]) -> list
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise InvalidInputError(f"nothing was imported. {'; '.join(problems[:5])}{more}")
     return sorted(found.items())
+
+
+def _rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise InvalidInputError(f"the labels cannot be read: {shown(error, 100)}") from None
 
 
 def plain_cell(value: Any) -> str | int | float | bool | None:
@@ -224,7 +230,7 @@ def _read_known(folder: Path, raw: dict[str, Any], page: dict[str, Any]) -> dict
         return None
     data = read_limited(folder / str(raw["known"]), what="the known labels", limit=2**26)
     text = data.decode("utf-8-sig", "replace")
-    pairs = read_labels(text, page, raw["classes"])
+    pairs = read_labels(text, item_names(page), raw["classes"])
     return {item: raw["classes"][code] for item, code in pairs}
 
 

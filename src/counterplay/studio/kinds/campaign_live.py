@@ -33,7 +33,7 @@ def ledger_texts(found: dict[str, Any], party: str | None, t: Language) -> dict[
     for i, row in enumerate(rows):
         told |= _row(row, str(i), widest, t)
         if row["party"] == party:
-            told["you"] = t("ledger.you", asked=row["asked"], alone=row["alone_at_least"])
+            told["you"] = t("ledger.you", n=row["asked"], alone=row["alone_at_least"])
     for name, key in _COLUMNS.items():
         told[f"{name}-all"] = _count(found["total"][key])
     if found["nobody_more"]:
@@ -50,7 +50,10 @@ def coordinator_texts(found: dict[str, Any], t: Language) -> dict[str, str]:
     """The ledger of all parties, who answered how much, and what is open since when."""
     told = ledger_texts(found["ledger"], None, t)
     answered, waits = found["answered"], {row["party"]: row for row in found["open"]}
-    told["answered"] = t("coordinator.answered", n=sum(answered.values()), items=found["items"])
+    told["answered"] = t(
+        "coordinator.answered", answers=t("study.progress_asked", n=sum(answered.values())),
+        items=t("coordinator.items", n=found["items"]),
+    )  # fmt: skip
     for i, (party, n) in enumerate(answered.items()):
         row = waits.get(party)
         told[f"answers-{i}"] = str(n)
@@ -87,7 +90,7 @@ def _certificate(c: dict[str, Any], t: Language) -> str:
     scope = t(f"ledger.scope_{c['scope'].replace(' ', '_')}") if known else c["scope"]
     told = [
         t("ledger.certificate", scope=scope, bound=t.percent(c["bound"]),
-          items=t.number(c["items"]), confidence=t.stated(c["confidence"]),
+          n=t.number(c["items"]), confidence=t.stated(c["confidence"]),
           checked=c["checked"], wrong=c["wrong"])
     ]  # fmt: skip
     if c["first_to"]:

@@ -56,8 +56,8 @@ def own_answers(state: CampaignFold, party: str) -> list[dict[str, Any]]:
 def ledger(state: CampaignFold, party: str | None, *, estimate: bool = False) -> dict[str, Any]:
     """The account of every party; a party sees her own row and the sum of all.
 
-    A party is told of questions that were handed out: how many more are meant for her would tell
-    what they are for.
+    Before the campaign begins there is none: nothing was asked. A party is told
+    of questions that were handed out: how many more are meant for her would tell what they are for.
 
     Parameters
     ----------
@@ -68,14 +68,15 @@ def ledger(state: CampaignFold, party: str | None, *, estimate: bool = False) ->
     estimate:
         Whether to estimate the saving in the end, which takes seconds.
     """
-    rows = accounts(state, handed_out=party is not None, estimate=estimate)
+    rows = accounts(state, handed_out=party is not None, estimate=estimate) if state.begun else []
     open_names = party is None or state.config["page"]["names_open"]
     names = ("asked", "alone_at_least", "saved_at_least", "retracted")
     return {
         "rows": rows if open_names else [row for row in rows if row["party"] == party],
         "total": {name: sum(row[name] for row in rows) for name in names}
         | {"free": None if state.departed else sum(row["free"] or 0 for row in rows)},
-        "parties": len(rows),
+        "parties": len(state.config["parties"]),
+        "begun": state.begun,
         "certificates": certificates(state),
         "nobody_more": all(r["asked"] <= r["alone_at_least"] for r in rows),
         "nobody_more_but": all(r["asked"] <= r["alone_at_least"] + r["retracted"] for r in rows),
@@ -169,6 +170,15 @@ def coordinator(state: CampaignFold, now: datetime | None = None) -> dict[str, A
         "begun": state.begun,
         "imported": len(state.imported),
         **_other_rule(state),
+    }
+
+
+def leaving(state: CampaignFold, party: str) -> dict[str, int]:
+    """What there is of a party: open questions and answers, and what was certified so far."""
+    return {
+        "open": len(state.waiting(party)),
+        "answers": sum(answer.party == party for answer in state.answers.values()),
+        "certified": len(state.certified),
     }
 
 

@@ -140,6 +140,8 @@ class Elicitation:
         elif event.kind == "elicit.stopped":
             if state.open is None:
                 raise Refused("There is no open question.")
+            if not state.log:
+                raise Refused("There is no answer yet, so there is nothing to stop.")
         elif event.kind == "elicit.volunteered":
             self._check_volunteered(config, state, event)
         else:

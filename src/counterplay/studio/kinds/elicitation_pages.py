@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from counterplay.core import export_bodies as lines
-from counterplay.studio.kinds.elicitation import UNDECIDED, Sitting
+from counterplay.studio.kinds.elicitation import KIND, UNDECIDED, Sitting
 from counterplay.studio.kinds.elicitation_engine import TYPICAL
 from counterplay.studio.web.texts import Language
 
@@ -19,7 +19,12 @@ _SECONDS = 15
 
 
 def announced(config: dict[str, Any]) -> tuple[int, int]:
-    """Return about how many questions there will be, and how many minutes they take."""
+    """Return about how many questions there will be, and how many minutes they take.
+
+    Where one item is the best for everybody there are none.
+    """
+    if len(KIND.problems.of(config).items.pool) == 1:
+        return 0, 0
     k = min(len(config["items"][0]), len(TYPICAL))
     questions = min(TYPICAL[k - 1], config["page"].get("max_questions", 60))
     return questions, max(1, -(-questions * _SECONDS // 60))

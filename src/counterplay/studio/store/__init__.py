@@ -52,9 +52,10 @@ from counterplay.studio.store.folds import (
     replay,
 )
 from counterplay.studio.store.jobs import Jobs
-from counterplay.studio.store.links import Links, Sessions
+from counterplay.studio.store.links import Links
 from counterplay.studio.store.migrations import migrate
 from counterplay.studio.store.records import Records
+from counterplay.studio.store.sessions import Sessions
 from counterplay.studio.store.studies import Studies
 from counterplay.studio.store.writer import LOOK, DirectWriter, Moved, Writer
 

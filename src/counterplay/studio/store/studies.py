@@ -103,7 +103,7 @@ class Studies(Rows):
             raise Refused("This study is closed; make a new one.")
         if study.state != "draft" and study.kind != "elicitation":
             raise Refused("This study is open and its parties share one log; make a new one.")
-        digest, version = config_hash(home.export(json.loads(text))[1]), study.version + 1
+        digest, version = config_hash(home.export(json.loads(text))[1]), self._next_version(study)
         called = study.name if name is None else plain(name, "name")
 
         def change(connection: sa.Connection) -> None:
@@ -125,6 +125,15 @@ class Studies(Rows):
         self._folds.drop_study(study.id)
         self._forget_studies()
         return self.study(public)
+
+    def _next_version(self, study: StudyRow) -> int:
+        """Return the version after all that the log names; of an imported study some are away."""
+        e = t.event.c
+        edits = sa.select(e.body).where(e.stream == study.public_id, e.kind == "study.edited")
+        with reading(self.engine) as connection:
+            told = [json.loads(body) for body in connection.execute(edits).scalars() if body]
+        named = [body.get("version") for body in told if isinstance(body, dict)]
+        return 1 + max([study.version, *(n for n in named if type(n) is int and n < 1_000_000)])
 
     def set_state(self, public: str, state: str, *, actor: str) -> StudyRow:
         """Open, pause or close a study; an audit that opens gets its job in the same commit."""

@@ -14,13 +14,14 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from counterplay.errors import InvalidInputError
+from counterplay.studio import reading
 from counterplay.studio.errors import Missing, Refused
 from counterplay.studio.kinds import NewEvent
 from counterplay.studio.web import activity, pages, security
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.live import head
-from counterplay.studio.web.sessions import admin_study
+from counterplay.studio.web.sessions import Admin, admin_study
 from counterplay.studio.web.studies import base_of, safe_cell
 
 if TYPE_CHECKING:
@@ -64,29 +65,33 @@ async def show(
     return pages.page(
         request, "coordinator.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
-        wrong=None if wrong is None else str(wrong), at=at, given=given or {},
-        field=getattr(wrong, "field", None), made=made, links={p.label: p for p in parties},
-        days=days, estimate=estimate,
+        link_key=security.link_key(), at=at, given=given or {},
+        wrong=None if wrong is None else str(wrong), field=getattr(wrong, "field", None),
+        made=made, links={p.label: p for p in parties},
+        days=days, estimate=estimate, left=request.query_params.get("left"),
         added=int(added) if added.isdigit() and len(added) < 6 else None, **values,
     )  # fmt: skip
 
 
 async def take_file(request: Request) -> Response:
     """Import known labels, or answers that were given elsewhere: all of a file or nothing."""
+    from counterplay.studio.kinds.campaign_config import item_names
+
     who, study = await _study(request)
     house = house_of(request)
     fields, name, data = await read_upload(request)
     who.check(house, fields)
-    text = _text(data)
     stream = house.store.stream_of(study)
-    what = fields.get("what", "known")
+    what = "known" if fields.get("what", "known") == "known" else "answers"
 
-    def body(folded: Folded) -> dict[str, Any]:
-        read = _known if what == "known" else _answers
-        return {"source": name, **read(folded.state, text)}
+    def wanted(folded: Folded) -> dict[str, Any]:
+        config = folded.state.config
+        return {"names": item_names(config["page"]), "classes": config["classes"]}
 
     try:
-        told = await house.store.view(stream, body)
+        given = await house.store.view(stream, wanted) if what == "known" else {}
+        found = await reading.read(house.store, what, given, data)
+        told = await house.store.view(stream, lambda f: _imported(f.state, what, name, found))
         key = f"import:{fields.get('key', '')[:64]}"
         event = NewEvent("label.imported", told, key, who.name)
         await house.store.append(stream, event, expected=None)
@@ -107,6 +112,8 @@ async def change(request: Request) -> Response:
     key = f"admin:{fields.get('key', '')[:64]}"
     try:
         kind, body = await house.store.view(stream, lambda f: _change(f.state, act, fields))
+        if act == "leave" and fields.get("sure") != "yes":
+            return await _look_again(request, who, study, body)
         leaving = None
         if body.get("forget"):
             leaving = await house.store.run(_row, house, study, body["party"])
@@ -118,12 +125,34 @@ async def change(request: Request) -> Response:
     except InvalidInputError as error:
         return await show(request, study, wrong=error, at=act, given=fields)
     await note(request, who, kind, study.public_id, **{k: v for k, v in body.items() if k != "who"})
-    return pages.go(request, f"/admin/studies/{study.public_id}")
+    told = f"?left={'deleted' if body['forget'] else 'kept'}" if act == "leave" else ""
+    return pages.go(request, f"/admin/studies/{study.public_id}{told}")
+
+
+async def _look_again(
+    request: Request, who: Admin, study: StudyRow, body: dict[str, Any]
+) -> Response:
+    """Say what is lost when a party leaves, before it does."""
+    house = house_of(request)
+
+    def look(folded: Folded) -> dict[str, Any]:
+        from counterplay.studio.kinds.campaign import KIND
+        from counterplay.studio.kinds.campaign_views import leaving
+
+        leaves = NewEvent("label.party", body, "look", who.name)
+        KIND.check(folded.state.config, folded.state, leaves)
+        return leaving(folded.state, body["party"])
+
+    values = await house.store.view(house.store.stream_of(study), look)
+    return pages.page(
+        request, "leaving.html", study=study, csrf=who.token(house), key=security.new_key(),
+        party=body["party"], forget=body["forget"], **values,
+    )  # fmt: skip
 
 
 async def add(request: Request) -> Response:
     """Take new items of a party, or of one that joins with them: all of a file or nothing."""
-    from counterplay.studio.kinds.campaign_adding import addition, read_items
+    from counterplay.studio.kinds.campaign_adding import addition
 
     who, study = await _study(request)
     house = house_of(request)
@@ -132,9 +161,10 @@ async def add(request: Request) -> Response:
         fields, _, data = await read_upload(request)
         who.check(house, fields)
         party = " ".join(fields.get("new_party", "").split()) or fields.get("party", "")
-        frame = await house.store.run(read_items, data)
+        columns = house.store.config(study)["page"]["columns"]
+        cells = await reading.read(house.store, "items", {"columns": columns}, data)
         stream, key = house.store.stream_of(study), f"add:{fields.get('key', '')[:64]}"
-        body = await house.store.view(stream, lambda f: addition(f.state, party, frame))
+        body = await house.store.view(stream, lambda f: addition(f.state, party, cells))
         await house.store.append(stream, NewEvent("label.add", body, key, who.name), expected=None)
     except InvalidInputError as error:
         return await show(request, study, wrong=error, at="add", given=fields)
@@ -159,11 +189,13 @@ async def links(request: Request) -> Response:
 
     stream = house.store.stream_of(study)
     names = await house.store.view(stream, lambda f: list(f.state.config["parties"]))
+    token = security.made_by(house.server_key, who.session, request, fields) if wanted else ""
+    again = bool(wanted) and await house.store.run(house.store.find_link, token) is not None
 
     def make() -> list[tuple[str, str]]:
         known = {p.label: p for p in house.store.parties(study) if p.erased_at is None}
         if wanted and wanted in names and wanted in known:
-            return [(wanted, house.store.reissue(known[wanted]))]
+            return [(wanted, token if again else house.store.reissue(known[wanted], token=token))]
         found = []
         for name in names:
             if name not in known:
@@ -172,7 +204,8 @@ async def links(request: Request) -> Response:
         return found
 
     made = await house.store.run(make)
-    await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
+    if not again:
+        await note(request, who, "links", study.public_id, parties=[name for name, _ in made])
     base = base_of(request, house)
     return await show(request, study, made=[(n, f"{base}/j/{token}") for n, token in made])
 
@@ -252,6 +285,8 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
         return "label.resolved", {"item": item, "note": fields.get("note", "").strip()[:1000]}
     if act == "leave":
         party = fields.get("party", "")
+        if not party:
+            raise Refused("Choose a party.", "party")
         forget = fields.get("forget") == "yes"
         lost = lost_answers(state, party) if forget and party in state.config["parties"] else {}
         return "label.party", {"party": party, "forget": forget, "lost": lost}
@@ -260,41 +295,37 @@ def _change(state: CampaignFold, act: str, fields: dict[str, str]) -> tuple[str,
     raise Refused("That is not possible here.")
 
 
-def _known(state: CampaignFold, text: str) -> dict[str, Any]:
-    from counterplay.studio.kinds.campaign_config import read_labels
-
-    pairs = read_labels(text, state.config["page"], state.config["classes"])
-    if not pairs:
-        raise Refused("The file has no labels.")
-    return {"known": [list(pair) for pair in pairs]}
-
-
-def _answers(state: CampaignFold, text: str) -> dict[str, Any]:
-    from counterplay.labeling.campaign_files import read_answers
+def _imported(
+    state: CampaignFold, what: str, source: str, given: list[list[Any]]
+) -> dict[str, Any]:
+    """The body of an import: what a file holds, in the words of the campaign."""
     from counterplay.studio.kinds.campaign import answer_code, stopped
 
+    if what == "known":
+        if not given:
+            raise Refused("The file has no labels.")
+        return {"source": source, "known": given}
     if state.departed:
         raise Refused(stopped(state))
     found, problems = [], []
-    given = read_answers(text)
-    for told in given:
-        name = state.find(told.question)
+    for question, label, labeler, party, place in given:
+        name = state.find(question)
         try:
             if name is None:
-                raise InvalidInputError(f"there is no question {told.question[:40]!r}")
+                raise InvalidInputError(f"there is no question {question[:40]!r}")
             asked = state.campaign._find(name)
-            if told.party not in (None, "", asked.party):
+            if party not in (None, "", asked.party):
                 raise InvalidInputError(f"the question belongs to {asked.party!r}")
-            found.append([name, answer_code(state, told.label), told.labeler])
+            found.append([name, answer_code(state, label), labeler])
         except InvalidInputError as error:
-            sentence = str(error).replace(f"question {name}", f"question {told.question[:40]}")
-            problems.append(f"{told.place}: {sentence}")
+            sentence = str(error).replace(f"question {name}", f"question {question[:40]}")
+            problems.append(f"{place}: {sentence}")
     if problems:
         more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise Refused(f"Nothing was imported. {'; '.join(problems[:5])}{more}")
     if not found:
         raise Refused("The file has no answers.")
-    return {"answers": found}
+    return {"source": source, "answers": found}
 
 
 async def _file(
@@ -307,18 +338,11 @@ async def _file(
     return Response(text, 200, head, media_type=media_type)
 
 
-async def _study(request: Request, *, change: bool = True) -> tuple[Any, StudyRow]:
+async def _study(request: Request, *, change: bool = True) -> tuple[Admin, StudyRow]:
     who, study = await admin_study(request, change=change)
     if study.kind != "campaign":
         raise Missing("There is no such page.")
     return who, study
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Refused("The file is not UTF-8 text.", "file") from None
 
 
 router.add_route("/admin/studies/{study}/import", take_file, methods=["POST"])

@@ -56,6 +56,7 @@ async def dashboard(
     return pages.page(
         request, "guard_dashboard.html", status=422 if wrong else 200, study=study, who=who,
         may_change=who.may_change(study), csrf=who.token(house), key=security.new_key(),
+        link_key=security.link_key(),
         wrong=None if wrong is None else str(wrong), field=None if wrong is None else wrong.field,
         token=token, tokens=len(tokens), chosen=chosen, down=rows.get(down),
         used=max((one.last_used_at or "" for one in tokens), default=""),
@@ -90,8 +91,10 @@ async def new_token(request: Request) -> Response:
     if not scopes:
         told = Refused(pages.reader(request)("guard.no_scope"), "scope")
         return await dashboard(request, study, wrong=told)
-    secret = await house.store.run(house.store.new_token, study, scopes)
-    await note(request, who, "new token", study.public_id, scopes=scopes)
+    secret = security.made_by(house.server_key, who.session, request, fields)
+    if await house.store.run(house.store.find_token, secret) is None:
+        await house.store.run(lambda: house.store.new_token(study, scopes, token=secret))
+        await note(request, who, "new token", study.public_id, scopes=scopes)
     return await dashboard(request, study, token=secret)
 
 

@@ -151,7 +151,7 @@ async def _start_page(
     if study.kind == "elicitation":
         from counterplay.studio.kinds.elicitation_pages import announced
 
-        questions, minutes = announced(config)
+        questions, minutes = await house.store.run(announced, config)
         _warm()
     token, used = request.path_params["token"], known is not None
     full = link.party is None and link.cap is not None and link.used >= link.cap

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from counterplay.studio.errors import StudioError
@@ -109,7 +109,8 @@ class People:
                 for stream, number in self._changed.items()
                 if number > before
             }
-            told["people"] = _sums(self._rows, words)
+            told["people"] = sums(self._rows.values(), words)
+            told["nobody"] = words("study.load_again" if self._rows else "study.no_people")
             self._told[key] = json.dumps(told, ensure_ascii=False)
         return self._told[key]
 
@@ -126,7 +127,12 @@ def progress(row: dict[str, Any], words: Language) -> str:
     return words("study.progress_none")
 
 
-def _sums(rows: dict[str, dict[str, Any]], words: Language) -> str:
-    answers = sum(row["answers"] for row in rows.values())
-    done = sum(bool(row["result"]) for row in rows.values())
-    return words("study.live", people=len(rows), answers=answers, done=done)
+def sums(rows: Iterable[dict[str, Any]], words: Language) -> str:
+    """How many participants there are, and what they come to, in words."""
+    listed = list(rows)
+    answers = sum(row["answers"] for row in listed)
+    return words(
+        "study.live", people=words("study.people", n=len(listed)),
+        answers=words("study.progress_asked", n=answers),
+        done=sum(bool(row["result"]) for row in listed),
+    )  # fmt: skip

@@ -7,6 +7,7 @@ constant time and never written anywhere but into the page that needs them.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -73,6 +74,25 @@ def check_token(server_key: bytes, session: str, form: str, given: str) -> None:
         raise Forbidden("This form was not made for you, or it is too old. Reload the page.")
 
 
+def made_by(server_key: bytes, session: str, request: Request, fields: dict[str, str]) -> str:
+    """Return the secret that a form makes: whenever it is sent, the same one.
+
+    A page that shows a new link is the answer to a form, and loading it again sends the form
+    again. The key of the form is 256 bits that are stored nowhere, so that the server's key and
+    the database together do not give the secret.
+    """
+    key = fields.get("key", "")
+    if len(key) != 43 or not key.isascii():
+        raise Forbidden("The form is not complete. Reload the page.")
+    told = "\n".join((session, request.scope["path"], fields.get("party", ""), key)).encode()
+    for n in range(256):
+        made = hmac.new(server_key, b"link %d\n" % n + told, hashlib.sha256).digest()
+        secret = base64.urlsafe_b64encode(made).decode().rstrip("=")
+        if secret[0].isalnum():  # no spreadsheet takes it for a formula
+            return secret
+    raise AssertionError("no such run of hashes was ever seen")
+
+
 def check_origin(request: Request) -> None:
     """Refuse what the browser says another site sent."""
     site = request.headers.get("sec-fetch-site")
@@ -124,3 +144,8 @@ def cookie(request: Request, name: str) -> str | None:
 def new_key() -> str:
     """Return the key of a page: a retry of its form finds its own event."""
     return secrets.token_urlsafe(12)
+
+
+def link_key() -> str:
+    """Return the key of a form that makes a secret: 256 bits, for the secret is made from it."""
+    return secrets.token_urlsafe(32)

@@ -16,6 +16,7 @@ from counterplay.studio.web import activity, pages, security, sessions
 from counterplay.studio.web.admin import note
 from counterplay.studio.web.house import House, house_of
 from counterplay.studio.web.live import head
+from counterplay.studio.web.people import sums
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -78,8 +79,10 @@ async def open_link(request: Request) -> Response:
     fields = await security.read_form(request)
     who.check(house, fields)
     cap = _whole(fields.get("cap", ""), 1, 1_000_000, "cap")
-    token = await house.store.run(house.store.new_open_link, study, cap)
-    await note(request, who, "open link made", study.public_id, cap=cap)
+    token = security.made_by(house.server_key, who.session, request, fields)
+    if await house.store.run(house.store.find_link, token) is None:  # otherwise it is shown again
+        await house.store.run(lambda: house.store.new_open_link(study, cap, token=token))
+        await note(request, who, "open link made", study.public_id, cap=cap)
     return await _elicitation(request, who, study, [("", f"{base_of(request, house)}/j/{token}")])
 
 
@@ -97,14 +100,17 @@ async def party_link(request: Request) -> Response:
     """Revoke the link of a participant, or replace it."""
     who, study = await _of_people(request)
     house = house_of(request)
-    who.check(house, await security.read_form(request))
+    fields = await security.read_form(request)
+    who.check(house, fields)
     party = await house.store.run(_party, house, study, request.path_params["party"])
     if request.scope["path"].endswith("/revoke"):
         await house.store.run(house.store.revoke_links, party)
         await note(request, who, "link revoked", party.public_id)
         return pages.go(request, f"/admin/studies/{study.public_id}")
-    token = await house.store.run(house.store.reissue, party)
-    await note(request, who, "link reissued", party.public_id)
+    token = security.made_by(house.server_key, who.session, request, fields)
+    if await house.store.run(house.store.find_link, token) is None:
+        await house.store.run(lambda: house.store.reissue(party, token=token))
+        await note(request, who, "link reissued", party.public_id)
     made = [(party.label, f"{base_of(request, house)}/j/{token}")]
     return await _elicitation(request, who, study, made)
 
@@ -138,7 +144,7 @@ async def import_study(request: Request) -> Response:
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
     try:
-        if not content:
+        if content is None:
             raise Refused("Choose a file first.", "file")
         study = await house.store.run(lambda: take(house.store, content, actor=who.name))
     except InvalidInputError as error:
@@ -164,22 +170,24 @@ async def preview(request: Request) -> Response:
 
 
 def sample_question(config: dict[str, Any], words: Any) -> dict[str, Any]:
-    """Return the first question of a study, asked of nobody."""
+    """Return what a participant sees first: a question, or her result if none is needed."""
     from counterplay.studio.kinds import elicitation, elicitation_pages
     from counterplay.studio.kinds.elicitation_engine import Engine
 
-    engine = Engine.fresh(elicitation.KIND.problems.of(config), "preview")
+    problem = elicitation.KIND.problems.of(config)
+    engine = Engine.fresh(problem, "preview")
     sitting, found = elicitation.Sitting(), engine.question()
     if found is None:
-        return {"cards": [], "equal": [], "number": 1, "left": 0, "of": 1}
+        sitting.result = engine.stated(problem.errors)
+        return {"cards": [], **elicitation_pages.result(config, sitting, words)}
     sitting.open = (1, found[1])
     return elicitation_pages.question(config, sitting, words)
 
 
-async def read_upload(request: Request, name: str) -> tuple[dict[str, str], bytes]:
-    """Return the fields and the one file of a form."""
+async def read_upload(request: Request, name: str) -> tuple[dict[str, str], bytes | None]:
+    """Return the fields and the one file of a form; None if no file was chosen."""
     fields, files = await read_uploads(request)
-    return fields, next((content for field, _, content in files if field == name), b"")
+    return fields, next((content for field, file, content in files if field == name and file), None)
 
 
 async def read_uploads(
@@ -232,8 +240,9 @@ async def _elicitation(
     missing = config["page"].get("missing", [])
     return pages.page(
         request, "study.html", study=study, who=who, may_change=who.may_change(study),
-        csrf=who.token(house), config=config, parties=parties, twins=house.twins(study.id),
-        days=days, unlisted=len(known) - len(parties), made=made, open_links=used,
+        csrf=who.token(house), key=security.link_key(), config=config, parties=parties,
+        twins=house.twins(study.id), days=days, unlisted=len(known) - len(parties),
+        made=made, open_links=used, live=sums(parties, words),
         edited=request.query_params.get("edited") == "1", versions=versions, head=newest,
         missing=[words("study.missing_row", row=row, column=name) for row, name in missing[:20]],
     )  # fmt: skip

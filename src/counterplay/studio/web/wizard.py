@@ -68,17 +68,13 @@ async def take_file(request: Request) -> Response:
     who, house = await sessions.admin(request, "owner"), house_of(request)
     fields, content = await read_upload(request, "file")
     who.check(house, fields)
-    wrong, found = None, None
-    if not content:
-        wrong = pages.reader(request)("new.no_file")
-    else:
-        try:
-            found = await reading.read(house.store, "columns", {}, content)
-        except InvalidInputError as error:
-            wrong = str(error)
-    if wrong is not None or found is None:
+    try:
+        if not content:
+            raise Refused("Choose a file first." if content is None else "The file is empty.")
+        found = await reading.read(house.store, "columns", {}, content)
+    except InvalidInputError as error:
         token = who.token(house)
-        return pages.page(request, "new_file.html", status=422, csrf=token, wrong=wrong)
+        return pages.page(request, "new_file.html", status=422, csrf=token, wrong=str(error))
     key = secrets.token_urlsafe(16)
     until = time.monotonic() + _SECONDS
     _drafts[key] = Draft(who.row.id, content, found["rows"], found["columns"], until)
