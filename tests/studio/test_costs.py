@@ -119,7 +119,7 @@ def test_an_idle_server_is_small(costs: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.claim("28.20")
 def test_a_server_that_has_asked_is_small(costs: Any) -> None:
-    """248 MB, of which 59 are numba's own: too close to the bar for every machine."""
+    """248 to 251 MB, of which 59 are numba's own: too close to the bar for every machine."""
     assert costs.cpu["idle"] < costs.cpu["warm"] < 250, f"{costs.cpu['warm']:.0f} MB"
 
 
