@@ -233,9 +233,10 @@ def test_the_oldest_versions_of_the_extras(
 def test_the_oldest_versions_of_torch_flower_and_ray(
     wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
-    """Apart from the other extras: these wheels bring gigabytes, and Flower a newer Rich."""
+    """Apart from the other extras: these wheels bring gigabytes, and Flower newer packages."""
     folder = tmp_path_factory.mktemp("clusters")
-    exact = [r for r in oldest_versions("federated", "ray") if not r.startswith("rich")]
+    newer = ("rich", "requests")
+    exact = [r for r in oldest_versions("federated", "ray") if not r.startswith(newer)]
     python = environment(folder, sys.executable, wheel, *exact)
     slice_of_tests(python, tmp_path, OF_CLUSTERS, "-m", "slow or not slow")
 
