@@ -56,7 +56,6 @@ from counterplay.studio.store.links import Links
 from counterplay.studio.store.migrations import migrate
 from counterplay.studio.store.records import Records
 from counterplay.studio.store.sessions import Sessions
-from counterplay.studio.store.studies import Studies
 from counterplay.studio.store.writer import LOOK, DirectWriter, Moved, Writer
 
 __all__ = ["Appended", "Folded", "NewEvent", "Store"]
@@ -67,7 +66,7 @@ _STRIPES = 1_024
 _THREADS = min(16, 4 + (os.cpu_count() or 4))  # more of them only wait for each other
 
 
-class Store(Studies, Sessions, Links, Erasing, Jobs, Records):
+class Store(Sessions, Links, Erasing, Jobs, Records):
     """One per process. Short methods are synchronous; a server awaits :meth:`run` with them.
 
     Use :meth:`open`. With ``server=True`` one thread commits for all (group commit), and a SQLite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -141,6 +142,8 @@ class Rows:
     engine: sa.Engine
     changed: Broadcast
     _writer: Writer | DirectWriter
+    _found: dict[bytes, tuple[float, Any]]
+    _trusted: bool
 
     def _write(self, operation: Operation) -> Any:
         """Run a write through the writer and wait for its commit."""
@@ -163,6 +166,28 @@ class Rows:
         with reading(self.engine) as connection:
             row = connection.execute(query).first()
         return None if row is None else to_row(row, kind)
+
+    def _cached(self, key: bytes, find: Any, *, shared: bool = False) -> Any:
+        """Look something up, at most once in 30 s while nobody else writes.
+
+        What is ``shared`` may be so old even where others write that we do not see.
+        """
+        if not (self._trusted or shared):
+            return find()
+        cache = self._found
+        known = cache.get(key)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        found = find()
+        if found is not None:
+            if len(cache) > 20_000:
+                cache.clear()
+            cache[key] = (time.monotonic() + 30.0, found)
+        return found
+
+    def _forget_sessions(self) -> None:
+        """Begin anew: whoever reads at this moment fills the old dictionary."""
+        self._found = {}
 
 
 def to_row(row: Any, kind: type[R]) -> R:

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.store import tables as t
 from counterplay.studio.store.append import Appended
-from counterplay.studio.store.base import PartyRow, Rows, StudyRow
+from counterplay.studio.store.base import PartyRow, StudyRow
 from counterplay.studio.store.database import empty_log, now, told
-from counterplay.studio.store.folds import FoldCache, read_events
+from counterplay.studio.store.folds import read_events
+from counterplay.studio.store.studies import Studies
 
 PATIENCE = 5.0
 """Seconds for which a withdrawal waits for those who read, to empty the write-ahead log."""
@@ -20,10 +21,8 @@ _log = logging.getLogger("counterplay.studio")
 _KEPT = ("party.withdrawn", "study.")
 
 
-class Erasing(Rows):
+class Erasing(Studies):
     """Withdrawal of a party."""
-
-    _folds: FoldCache
 
     def withdraw_party(self, party: PartyRow, *, actor: str | None = None) -> Appended:
         """Erase what a party said, its name, links and sessions; writes ``party.withdrawn``.
@@ -89,23 +88,3 @@ class Erasing(Rows):
                 plain = connection.execution_options(isolation_level="AUTOCOMMIT")
                 plain.exec_driver_sql("VACUUM event")
                 plain.exec_driver_sql("VACUUM party")
-
-    def study_by_id(self, number: int) -> StudyRow:
-        """Return a study by its row number."""
-        raise NotImplementedError
-
-    def stream_of(self, study: StudyRow, party: PartyRow | None = None) -> str:
-        """Return the stream of a party."""
-        raise NotImplementedError
-
-    def config(self, study: StudyRow, version: int | None = None) -> dict[str, Any]:
-        """Return a configuration."""
-        raise NotImplementedError
-
-    def _append_with(
-        self, stream: str, events: list[NewEvent], expected: int | None, also: Any
-    ) -> list[Appended]:
-        raise NotImplementedError
-
-    def _forget_sessions(self) -> None:
-        raise NotImplementedError

@@ -13,12 +13,11 @@ from counterplay.studio.store import tables as t
 from counterplay.studio.store.base import (
     LinkRow,
     PartyRow,
-    Rows,
     StudyRow,
     TokenRow,
 )
 from counterplay.studio.store.database import digest, now, reading
-from counterplay.studio.store.studies import insert_party
+from counterplay.studio.store.studies import Studies, insert_party
 
 SCOPES = ("serve", "report")
 _MINUTE = 60.0
@@ -36,14 +35,10 @@ def new_secret() -> str:
     return secret
 
 
-class Links(Rows):
+class Links(Studies):
     """What opens a study for its parties."""
 
     _noted: dict[int, float]
-
-    def study_by_id(self, number: int) -> StudyRow:
-        """Return a study by its row number."""
-        raise NotImplementedError
 
     def new_link(self, party: PartyRow, *, expires: str | None = None) -> str:
         """Return a new secret link of a party; it is shown only now."""
@@ -144,10 +139,6 @@ class Links(Rows):
         party = self.party_by_id(self._write(use))
         return self._announced(party) if link.party is None else party
 
-    def party_by_id(self, number: int) -> PartyRow:
-        """Return a party by its row number."""
-        raise NotImplementedError
-
     def find_party(self, number: int) -> PartyRow:
         """Return the party of a session; what it is called may be half a minute old."""
         key = b"party:%d" % number
@@ -200,12 +191,6 @@ class Links(Rows):
         count = self._do(change.values(revoked_at=now()))
         self._forget_sessions()
         return count
-
-    def _cached(self, key: bytes, find: Any, *, shared: bool = False) -> Any:
-        raise NotImplementedError
-
-    def _forget_sessions(self) -> None:
-        raise NotImplementedError
 
 
 def _revoke(connection: sa.Connection, party: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,9 +17,6 @@ ADMIN_ROLES = ("owner", "coordinator", "viewer")
 
 class Sessions(Rows):
     """Browsers of parties and admins."""
-
-    _found: dict[bytes, tuple[float, Any]]
-    _trusted: bool
 
     def new_session(
         self,
@@ -179,25 +175,3 @@ class Sessions(Rows):
         c = t.session.c
         where = (c.digest == digest(secret), c.role == "login", c.expires_at > now())
         return self._first(sa.select(t.session).where(*where), SessionRow) is not None
-
-    def _cached(self, key: bytes, find: Any, *, shared: bool = False) -> Any:
-        """Look something up, at most once in 30 s while nobody else writes.
-
-        What is ``shared`` may be so old even where others write that we do not see.
-        """
-        if not (self._trusted or shared):
-            return find()
-        cache = self._found
-        known = cache.get(key)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
-        found = find()
-        if found is not None:
-            if len(cache) > 20_000:
-                cache.clear()
-            cache[key] = (time.monotonic() + 30.0, found)
-        return found
-
-    def _forget_sessions(self) -> None:
-        """Begin anew: whoever reads at this moment fills the old dictionary."""
-        self._found = {}

@@ -40,7 +40,6 @@ class Studies(Rows):
     _studies: dict[int, StudyRow]
     _configs: OrderedDict[tuple[int, int], dict[str, Any]]
     _folds: FoldCache
-    _trusted: bool
 
     def append_now(self, stream: str, event: NewEvent, *, expected: int | None) -> Appended:
         """Append; the store implements it."""
