@@ -28,7 +28,7 @@ from counterplay.studio import Studio
 from counterplay.studio.kinds import NewEvent, kind_of
 from counterplay.studio.kinds.campaign import lost_answers
 from counterplay.studio.kinds.campaign_reload import written_with
-from counterplay.verify_audit import record_hash
+from counterplay.verify.audit import record_hash
 
 FOLDER = Path(__file__).parent / "golden"
 

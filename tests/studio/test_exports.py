@@ -146,7 +146,7 @@ def recomputed(found: Verification) -> float:
 
 
 def compare_certificates(people: int, items: int) -> dict[str, float]:
-    from counterplay.verify_elicitation import inequalities, largest_regret
+    from counterplay.verify.elicitation import inequalities, largest_regret
 
     worst, lowered = 0.0, 0
     for seed in range(people):

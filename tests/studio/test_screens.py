@@ -89,6 +89,7 @@ def shoot(page: Any, name: str) -> None:
         page.screenshot(path=Path(folder, f"{name}.png"), full_page=True)
 
 
+@pytest.mark.long
 @pytest.mark.claim("28.11")
 def test_every_screen_is_accessible_at_both_widths_light_and_dark(
     web: Web, page: Any, axe: str, tmp_path: Path

@@ -17,7 +17,7 @@ from counterplay.studio.kinds import NewEvent
 from counterplay.studio.settings import Settings
 from counterplay.studio.store import Store
 from counterplay.verify import verify
-from counterplay.verify_campaign_log import LogRecount
+from counterplay.verify.campaign_log import LogRecount
 from studio.guards import guard_config
 from studio.studio_campaigns import HIDDEN, PARTIES, Labeller, campaign_config
 from studio.web_house import Web

@@ -376,6 +376,8 @@ _LARGEST = {"has_uint32": 1, "uinteger": 2**32 - 1, "pos": 624, "buffer_pos": 4}
 # the positions index memory, and NumPy does not check them
 _STRING = re.compile(rb'"[^"]*"')
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_BRACKETS = np.zeros(256, dtype=np.int8)  # by byte: one level deeper, or back
+_BRACKETS[[ord("["), ord("{")]], _BRACKETS[[ord("]"), ord("}")]] = 1, -1
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -397,8 +399,7 @@ def _checked_bytes(text: str | bytes, what: str, limit: int) -> bytes:
 def _nesting(data: bytes) -> int:
     """Deepest level of brackets outside strings; linear in the size whatever the text is."""
     plain = np.frombuffer(_STRING.sub(b"", _ESCAPE.sub(b"", data)), dtype=np.uint8)
-    steps = np.isin(plain, (0x5B, 0x7B)).astype(np.int64) - np.isin(plain, (0x5D, 0x7D))
-    return int(np.cumsum(steps).max(initial=0))
+    return int(np.cumsum(_BRACKETS[plain], dtype=np.int64).max(initial=0))
 
 
 def _has_surrogate(value: Any) -> bool:

@@ -310,8 +310,9 @@ def check_labels01(value: ArrayLike, name: str = "y") -> NDArray[np.int8]:
     if fault := array_fault(value, kinds="biuf"):
         raise InvalidInputError(f"{name} must contain only 0 and 1: {fault}")
     array = np.asarray(value)
-    if array.size and not np.isin(array, (0, 1)).all():
-        hint = "; use (y > 0).astype(int) for -1/+1 labels" if np.isin(array, (-1, 1)).all() else ""
+    if not ((array == 0) | (array == 1)).all():
+        signs = ((array == -1) | (array == 1)).all()
+        hint = "; use (y > 0).astype(int) for -1/+1 labels" if signs else ""
         raise InvalidInputError(f"{name} must contain only 0 and 1{hint}")
     return array.astype(np.int8)
 

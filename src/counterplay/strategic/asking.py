@@ -121,10 +121,8 @@ def destinations(
         return part
     if not part.columns.is_unique:
         return _assigned(part, columns).set_axis(part.index, axis=0)
-    new = part.copy()
-    for name, column in columns.items():
-        new[name] = column.to_numpy() if isinstance(column.dtype, np.dtype) else column
-    return new
+    cells = {name: columns[name].array if name in columns else part[name].array for name in part}
+    return pd.DataFrame(cells, index=part.index).set_axis(part.columns, axis=1)
 
 
 def no_changes(names: Iterable[Any]) -> Changes:

@@ -40,8 +40,8 @@ def search_moves(
     pool = _accepted(asked, moves)
     if len(pool) and moves.alone:
         trials += _starts(frame.iloc[who], pool, moves)
-    for trial in trials:
-        _improve(asked, moves, who, trial, best, chosen)
+    if trials:
+        _improve(asked, moves, who, trials, best, chosen)
     changes = {}
     for name in moves.touched:
         own = frame[name].iloc[who].tolist()
@@ -126,52 +126,74 @@ def _improve(
     asked: Asked,
     moves: Moves,
     who: IntArray,
-    trial: Cells,
+    trials: list[Cells],
     best: FloatArray,
     chosen: Cells,
 ) -> None:
-    """Undo what is not needed, walk back what is, and keep what is cheaper than before."""
-    people = asked.frame.iloc[who]
+    """Undo what is not needed, walk back what is, and keep what is cheaper than before.
+
+    All trials go side by side, one row per trial and person: asking the model is what takes long,
+    and it takes little longer for many rows.
+    """
+    rows = np.tile(who, len(trials))
+    people = asked.frame.iloc[rows]
+    places = np.arange(rows.size)
     own = {name: people[name].tolist() for name in moves.touched}
     units = [(name,) for name in moves.alone] + [joint.columns for joint in moves.joint]
     units = [tuple(c for c in unit if c in own) for unit in units]
-    all_places = np.arange(who.size)
+    parts = [slice(k * who.size, (k + 1) * who.size) for k in range(len(trials))]
+
+    def moved(cells: Cells) -> pd.DataFrame:
+        changed = {name: (places, values) for name, values in cells.items()}
+        return destinations(asked.frame, rows, changed)
 
     def accepted(cells: Cells) -> BoolArray:
-        changed = {name: (all_places, values) for name, values in cells.items()}
-        return asked.accepts(destinations(asked.frame, who, changed))
+        return asked.accepts(moved(cells))
 
-    works = accepted(trial)
+    current = {name: [v for trial in trials for v in trial[name]] for name in own}
+    works = accepted(current)
     if not works.any():
         return
-    current = {name: list(values) for name, values in trial.items()}
     for _ in range(2):
-        for unit in sorted(units, key=lambda u: -_mean_price(moves, u, own, current)):
-            test = {**current, **{name: own[name] for name in unit}}
+        orders = [_dearest_first(moves, units, own, current, at) for at in parts]
+        for step in zip(*orders):  # one unit of every trial
+            test = {**current, **{name: list(current[name]) for unit in step for name in unit}}
+            for at, unit in zip(parts, step):
+                for name in unit:
+                    test[name][at] = own[name][at]
             fine = accepted(test) & works
-            for name in unit:
-                current[name] = [o if f else c for o, c, f in zip(own[name], current[name], fine)]
+            for name in {name for unit in step for name in unit}:
+                current[name] = [t if f else c for t, c, f in zip(test[name], current[name], fine)]
         for name, block in moves.alone.items():
             if isinstance(block, NumberBlock):
                 current[name] = _walk_back(block, name, own, current, works, accepted)
-    changed = {name: (all_places, values) for name, values in current.items()}
-    price = moves.price(people, destinations(asked.frame, who, changed))
-    better = works & (price < best)
-    best[better] = price[better]
-    for name, values in current.items():
-        for i in np.flatnonzero(better).tolist():
-            chosen[name][i] = values[i]
+    prices = moves.price(people, moved(current))
+    for at in parts:
+        better = works[at] & (prices[at] < best)
+        best[better] = prices[at][better]
+        for name, values in current.items():
+            for i in np.flatnonzero(better).tolist():
+                chosen[name][i] = values[at][i]
 
 
-def _mean_price(moves: Moves, unit: tuple[Any, ...], own: Cells, current: Cells) -> float:
-    """Return what the columns of a unit cost on average, counted alone."""
+def _dearest_first(
+    moves: Moves, units: list[tuple[Any, ...]], own: Cells, current: Cells, at: slice
+) -> list[tuple[Any, ...]]:
+    prices = np.array([_mean_price(moves, unit, own, current, at) for unit in units])
+    return [units[k] for k in np.argsort(-prices, kind="stable")]
+
+
+def _mean_price(
+    moves: Moves, unit: tuple[Any, ...], own: Cells, current: Cells, at: slice
+) -> float:
+    """Return what the columns of a unit cost on average in one trial, counted alone."""
     total = 0.0
     for name in unit:
-        block = moves.blocks.get(name)
+        block, before, after = moves.blocks.get(name), own[name][at], current[name][at]
         if isinstance(block, NumberBlock):
-            price = block.price(as_floats(own[name], name), as_floats(current[name], name))
+            price = block.price(as_floats(before, name), as_floats(after, name))
         elif block is not None:
-            price = block.price(np.array(own[name], object), np.array(current[name], object))
+            price = block.price(np.array(before, object), np.array(after, object))
         else:
             continue
         finite = price[np.isfinite(price)]

@@ -2,7 +2,7 @@
 
 The answers, with the values that were shown, leave a set of weights; the certificate is the
 largest regret of the recommended item over that set. Where people may slip, the bets of
-:mod:`counterplay.verify_reliable` come first and this is the number beside them, "if every answer
+:mod:`counterplay.verify.reliable` come first and this is the number beside them, "if every answer
 is right".
 Source: docs/theory/08-elicitation.md and 26-people.md.
 """
@@ -24,8 +24,8 @@ from counterplay.core.programs import minimize_linear
 from counterplay.core.records import require_state, to_record
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.tables import read_table
-from counterplay.verify_checks import TOLERANCE, Check, agree, read_body
-from counterplay.verify_reliable import USED, Answers
+from counterplay.verify.checks import TOLERANCE, Check, agree, read_body
+from counterplay.verify.reliable import USED, Answers
 
 _USED = ("elicit.answered", "elicit.undone", "elicit.volunteered")
 _MOST_SUBSETS = 3  # answers set aside for which every smaller choice is tried

@@ -24,7 +24,7 @@ from counterplay.elicitation import (
 from counterplay.elicitation import region as regions
 from counterplay.errors import InvalidInputError, InvalidStateError
 from counterplay.verify import Verification, verify
-from counterplay.verify_reliable import Choice, Region
+from counterplay.verify.reliable import Choice, Region
 
 
 def session(k: int = 3, seed: int = 0, n: int = 80, flips: float = 0.05, **options: Any) -> Any:

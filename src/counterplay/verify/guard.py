@@ -17,8 +17,8 @@ import numpy as np
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Event, Export
 from counterplay.core.records import require_state, to_record
-from counterplay.verify_checks import Check, agree, read_body
-from counterplay.verify_guard_live import TOLERANCE, Finding, LiveRecount
+from counterplay.verify.checks import Check, agree, read_body
+from counterplay.verify.guard_live import TOLERANCE, Finding, LiveRecount
 
 
 def guard_checks(export: Export) -> Iterable[Check]:

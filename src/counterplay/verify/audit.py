@@ -16,7 +16,7 @@ from typing import Any
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Export
 from counterplay.core.records import canonical, require_state
-from counterplay.verify_checks import Check, agree, read_body
+from counterplay.verify.checks import Check, agree, read_body
 
 _CIRCUMSTANCES = ("making", "content_sha256")
 _PLACES = ("file", "checked")

@@ -1,13 +1,4 @@
-"""Recompute what a session promised, from its events alone, with code of its own.
-
-``counterplay verify FILE`` checks every hash, number and key of an export and then the stated
-results: the certificate of an elicitation by linear programs over all weights that explain the
-answers, the labels of a finite class by counting the labelings that are left, the certificates of
-a campaign by a recount of its checks, the bound of a harm budget by a recount of every round, an
-audit by the hash of its content. Nothing here or in the ``verify_`` modules comes from the areas,
-so that a mistake there cannot hide itself.
-Source: docs/theory/08-elicitation.md, 06-labeling.md, 09-tradeoff.md and 28-studio.md.
-"""
+"""All checks of one export: hashes, numbers, keys and receipts, then what its events state."""
 
 from __future__ import annotations
 
@@ -33,18 +24,16 @@ from counterplay.core.exports import (
 from counterplay.core.files import read_limited
 from counterplay.core.records import to_record
 from counterplay.core.report import Report
-from counterplay.verify_audit import audit_checks
-from counterplay.verify_campaign import Recount
-from counterplay.verify_campaign_log import campaign_log
-from counterplay.verify_checks import Check, agree, read_body
-from counterplay.verify_elicitation import elicitation_checks
-from counterplay.verify_guard import guard_checks
-from counterplay.verify_labeling import labeling_checks
+from counterplay.verify.audit import audit_checks
+from counterplay.verify.campaign import Recount
+from counterplay.verify.campaign_log import campaign_log
+from counterplay.verify.checks import Check, agree, read_body
+from counterplay.verify.elicitation import elicitation_checks
+from counterplay.verify.guard import guard_checks
+from counterplay.verify.labeling import labeling_checks
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Check", "Verification", "broken_at", "verify"]
 
 
 @dataclass(frozen=True)

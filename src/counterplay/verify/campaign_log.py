@@ -17,7 +17,7 @@ import msgspec
 from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Event
 from counterplay.core.records import Count, Word, require_state, to_record
-from counterplay.verify_campaign import Finding, Recount
+from counterplay.verify.campaign import Finding, Recount
 
 _USED = ("label.tell", "label.skip", "label.retract", "label.imported", "label.party")
 

@@ -13,7 +13,7 @@ from counterplay.core import export_bodies as lines
 from counterplay.core.exports import Export
 from counterplay.core.records import require_state, to_record
 from counterplay.core.validation import BoolArray, FloatArray, IntArray
-from counterplay.verify_checks import TOLERANCE, Check, agree, read_body
+from counterplay.verify.checks import TOLERANCE, Check, agree, read_body
 
 
 def labeling_checks(export: Export) -> Iterable[Check]:
