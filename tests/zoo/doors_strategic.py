@@ -75,9 +75,6 @@ def _cut(model, X, y):
     return fix.cut, fix.regret, fix.to_frame().to_dict("list"), fix.summary()
 
 
-_plan(LINEAR, frame())  # compiles before the clocks of the zoo run
-_plan(FOREST, frame())
-
 DOORS = {
     "cheapest_moves": lambda X, y: _plan(LINEAR, X),
     "cheapest_moves: forest": lambda X, y: _plan(FOREST, X),
