@@ -44,7 +44,7 @@ def call(**more: Any) -> dict[str, Any]:
     return {
         "model": model(), "table": rows(), "label": "paid", "positive": 1,
         "config": {"costs": {"false_accept": 5, "false_reject": 1}}, "sections": ["honest"],
-        "time_budget": 30.0, "random_state": 0, "n_jobs": 1, "progress": None, **more,
+        "time_budget": 3600.0, "random_state": 0, "n_jobs": 1, "progress": None, **more,
     }  # fmt: skip
 
 

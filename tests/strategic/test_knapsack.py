@@ -20,6 +20,9 @@ Menu = list[tuple[float, float]]
 def problem_of(menus: list[Menu], stairs: list[Any], lines: list[Any], power: int) -> Problem:
     price = np.array([p for m in menus for p, _ in m])
     a, b, top = (np.array([s[k] for s in stairs]) for k in range(3))
+    # the rate, or the level at which a line is full
+    last = (lambda g, p, r: p / g) if power == 1 else (lambda g, p, r: r * p * p / g)
+    lines = sorted(lines, key=lambda line: last(*line))
     sigma, unit, room = (np.array([s[k] for s in lines]) for k in range(3))
     return Problem(
         np.cumsum([0, *map(len, menus)]).astype(np.int64),

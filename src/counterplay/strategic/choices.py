@@ -19,6 +19,7 @@ import numpy as np
 from counterplay.core.validation import FloatArray, IntArray
 from counterplay.strategic.joint_menus import JointMenu
 from counterplay.strategic.knapsack_dual import Problem, Solution
+from counterplay.strategic.line_filling import filling_order
 from counterplay.strategic.links import JointBlock
 from counterplay.strategic.menus import Line, Menu, Options, efficient, menu_of
 from counterplay.strategic.move_blocks import NumberBlock
@@ -150,12 +151,16 @@ class Choices:
         stairs.sort(key=lambda stair: stair[3] / stair[4])
         shut = [modes.get(line.name) in ("hide", "stay") for line in self.lines]
         open_ = np.flatnonzero((self.room[i] > 0) & ~np.array(shut, dtype=bool))
-        enter = np.array([modes.get(self.lines[j].name) == "enter" for j in open_], dtype=bool)
-        made = np.where(enter, self.gap[i, open_], 0.0)
+        enter = np.array([modes.get(line.name) == "enter" for line in self.lines], dtype=bool)
+        made = np.where(enter, self.gap[i], 0.0)
+        room = self.room[i] - made
+        gain, price = self.line_gain[open_], self.line_price[open_]
+        open_ = open_[filling_order(gain, price, room[open_], self.power)]
+        made, room = made[open_], room[open_]
         paid += [(float(m * self.line_price[j]), float(m * self.line_gain[j]))
                  for j, m in zip(open_, made)]  # fmt: skip
         return PersonMenus(
-            self._problem(rows, stairs, open_, self.room[i, open_] - made),
+            self._problem(rows, stairs, open_, room),
             [(row[0], row[1]) for row in rows],
             [stair[:3] for stair in stairs],
             open_,

@@ -37,65 +37,56 @@ from counterplay.strategic.knapsack_lists import (
 MOST_STATES = 2_000_000
 
 
-@numba.njit(cache=True, nogil=True)
 def least_price(problem: Problem, need: float, cap: float, most: int) -> Solution:
     """Return certified bounds on the least sum of price^power with gain >= need.
 
     Only prices below ``cap`` are of interest; at most ``most`` partial choices are kept.
     """
-    if problem.start.size == 1 or problem.stair_steps.size == 0:
-        return _least_alone(problem, need, cap, most)
-    start, found = _least_start(problem, need, cap)
-    if np.isinf(start.lam) or found.high == 0.0:
-        return found
-    record, choice, amount = start.record, found.choice, found.amount
-    aim = Aim(True, need, start.lam)
-    states, begin, end = list_choices(problem, aim, start.phi, record, most, problem.start.size - 1)
-    _keep_listed(problem, states, record, choice, amount)
-    bound = start.dual if end < 0 else np.inf
-    rest = _without_menus(problem)
-    for s in range(begin, end):
-        price, gain = states.price[s], states.gain[s]
-        if price >= record.value[0]:
-            continue
-        own = _least_alone(rest, need - gain, record.value[0] - price, most)
-        if price + own.high < record.value[0]:
-            record.value[0] = price + own.high
-            _keep_ended(problem, states, s, own, record, choice, amount)
-        if own.low != own.high:
-            bound = min(bound, price + own.low)
-            most = max(1000, most // 4)  # the time of one person is bounded, too
-    return _least_found(record, bound, choice, amount)
+    return _solved(problem, True, need, cap, most)
+
+
+def most_gain(problem: Problem, budget: float, most: int) -> Solution:
+    """Return certified bounds on the largest gain with sum of price^power <= budget."""
+    return _solved(problem, False, budget, np.inf, most)
 
 
 @numba.njit(cache=True, nogil=True)
-def most_gain(problem: Problem, budget: float, most: int) -> Solution:
-    """Return certified bounds on the largest gain with sum of price^power <= budget."""
+def _solved(problem: Problem, cheapest: bool, goal: float, cap: float, most: int) -> Solution:
+    """Answer either question; the cap is for prices."""
     if problem.start.size == 1 or problem.stair_steps.size == 0:
-        return _most_alone(problem, budget, most)
-    start, found = _most_start(problem, budget)
-    if np.isinf(start.lam) or budget <= 0.0:
+        return _alone(problem, cheapest, goal, cap, most)
+    start, found = _least_start(problem, goal, cap) if cheapest else _most_start(problem, goal)
+    if np.isinf(start.lam):
         return found
     record, choice, amount = start.record, found.choice, found.amount
-    aim = Aim(False, budget, start.lam)
+    aim = Aim(cheapest, goal, start.lam)
     states, begin, end = list_choices(problem, aim, start.phi, record, most, problem.start.size - 1)
     _keep_listed(problem, states, record, choice, amount)
-    bound = start.dual if end < 0 else -np.inf
+    sign = 1.0 if cheapest else -1.0  # below, less is better
+    bound = sign * start.dual if end < 0 else np.inf
     rest = _without_menus(problem)
     for s in range(begin, end):
         price, gain = states.price[s], states.gain[s]
-        own = _most_alone(rest, budget - price, most)
-        if gain + own.low > record.value[0]:
-            record.value[0] = gain + own.low
+        best = record.value[0]
+        if cheapest and price >= best:
+            continue
+        left, have = (goal - gain, price) if cheapest else (goal - price, gain)
+        own = _alone(rest, cheapest, left, best - price, most)
+        known = have + (own.high if cheapest else own.low)
+        if sign * known < sign * best:
+            record.value[0] = known
             _keep_ended(problem, states, s, own, record, choice, amount)
         if own.low != own.high:
-            bound = max(bound, gain + own.high)
-            most = max(1000, most // 4)
-    return Solution(record.value[0], max(bound, record.value[0]), choice, amount)
+            bound = min(bound, sign * (have + (own.low if cheapest else own.high)))
+            most = max(1000, most // 4)  # the time of one person is bounded, too
+    return _found(cheapest, record, sign * bound, choice, amount)
 
 
 class Start(NamedTuple):
-    """Dual price and bound of a problem, and what every block is worth at it."""
+    """Dual price and bound of a problem, and what every block is worth at it.
+
+    The dual price is infinite if the first solution is the answer.
+    """
 
     lam: float
     dual: float
@@ -105,7 +96,7 @@ class Start(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def _least_start(problem: Problem, need: float, cap: float) -> tuple[Start, Solution]:
-    """Return the dual price of a need and the first solutions; the price is infinite if none is."""
+    """Return the dual price of a need, and the answer if there is nothing to search."""
     blocks, lines = problem.start.size - 1, problem.line_gain.size
     count = blocks + problem.stair_steps.size
     choice, amount = np.full(count, -1, np.int64), np.zeros(lines)
@@ -114,7 +105,7 @@ def _least_start(problem: Problem, need: float, cap: float) -> tuple[Start, Solu
     record = Record(np.array([limit]), np.full(3, -2, np.int64))
     phi, pick = np.zeros(count + 1), np.zeros(count, np.int64)
     if need <= 0.0:
-        return Start(0.0, 0.0, phi, record), Solution(0.0, 0.0, choice, amount)
+        return Start(np.inf, 0.0, phi, record), Solution(0.0, 0.0, choice, amount)
     # the dual price: the least at which the best choices together reach the need
     low, lam = dual_prices(problem, need, True, phi, pick)
     nothing = Solution(np.inf, np.inf, choice, amount)
@@ -134,28 +125,8 @@ def _least_start(problem: Problem, need: float, cap: float) -> tuple[Start, Solu
 
 
 @numba.njit(cache=True, nogil=True)
-def _least_found(record: Record, bound: float, choice: IntArray, amount: FloatArray) -> Solution:
-    """Return the best solution known, if there is one, and a bound on what was left out."""
-    if record.where[0] == -2:
-        return Solution(bound, np.inf, choice, amount)
-    return Solution(min(bound, record.value[0]), record.value[0], choice, amount)
-
-
-@numba.njit(cache=True, nogil=True)
-def _least_alone(problem: Problem, need: float, cap: float, most: int) -> Solution:
-    """Solve a problem without menus, or without stairs."""
-    start, found = _least_start(problem, need, cap)
-    if np.isinf(start.lam) or found.high == 0.0:
-        return found
-    aim = Aim(True, need, start.lam)
-    done = _listed(problem, aim, start, most, found.choice, found.amount)
-    bound = np.inf if done else start.dual
-    return _least_found(start.record, bound, found.choice, found.amount)
-
-
-@numba.njit(cache=True, nogil=True)
 def _most_start(problem: Problem, budget: float) -> tuple[Start, Solution]:
-    """Return the dual price of a budget and a first solution; infinite if everything is bought."""
+    """Return the dual price of a budget, and a first solution; the answer if all is bought."""
     blocks, lines = problem.start.size - 1, problem.line_gain.size
     count = blocks + problem.stair_steps.size
     choice, amount = np.full(count, -1, np.int64), np.zeros(lines)
@@ -181,15 +152,29 @@ def _most_start(problem: Problem, budget: float) -> tuple[Start, Solution]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _most_alone(problem: Problem, budget: float, most: int) -> Solution:
+def _alone(problem: Problem, cheapest: bool, goal: float, cap: float, most: int) -> Solution:
     """Solve a problem without menus, or without stairs."""
-    start, found = _most_start(problem, budget)
+    start, found = _least_start(problem, goal, cap) if cheapest else _most_start(problem, goal)
     if np.isinf(start.lam):
         return found
-    aim = Aim(False, budget, start.lam)
+    aim = Aim(cheapest, goal, start.lam)
     done = _listed(problem, aim, start, most, found.choice, found.amount)
-    best = start.record.value[0]
-    return Solution(best, best if done else max(best, start.dual), found.choice, found.amount)
+    worst = np.inf if cheapest else -np.inf
+    bound = worst if done else start.dual
+    return _found(cheapest, start.record, bound, found.choice, found.amount)
+
+
+@numba.njit(cache=True, nogil=True)
+def _found(
+    cheapest: bool, record: Record, bound: float, choice: IntArray, amount: FloatArray
+) -> Solution:
+    """Return the best solution known, if there is one, and a bound on what was left out."""
+    best = record.value[0]
+    if not cheapest:
+        return Solution(best, max(bound, best), choice, amount)
+    if record.where[0] == -2:
+        return Solution(bound, np.inf, choice, amount)
+    return Solution(min(bound, best), best, choice, amount)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -210,7 +195,7 @@ def _listed(
     before = record.value[0]
     end_choices(problem, aim, record, states, (begin, end), amount)
     if record.value[0] != before:
-        write_choice(problem, states, record.where, choice, stairs > 0)
+        write_choice(problem, states, record.where, choice)
     if stairs > 1:
         choice[last], choice[stairs - 1] = choice[stairs - 1], choice[last]
     return end >= 0
@@ -223,7 +208,7 @@ def _keep_listed(
     """Write the best choice if it was found while listing: it needs nothing else."""
     if record.where[0] >= 0:
         amount[:] = 0.0
-        write_choice(problem, states, record.where, choice, True)
+        write_choice(problem, states, record.where, choice)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -239,7 +224,7 @@ def _keep_ended(
     """Write a choice of menus with the stairs and lines that end it."""
     blocks = problem.start.size - 1
     record.where[0], record.where[1], record.where[2] = s, blocks, -1
-    write_choice(problem, states, record.where, choice, False)
+    write_choice(problem, states, record.where, choice)
     choice[blocks:], amount[:] = own.choice, own.amount
 
 

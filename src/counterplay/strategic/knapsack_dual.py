@@ -26,7 +26,7 @@ class Problem(NamedTuple):
     stair_price: FloatArray  # m steps cost (m stair_price)^power
     stair_gain: FloatArray
     stair_steps: IntArray
-    line_gain: FloatArray
+    line_gain: FloatArray  # lines are in filling order
     line_price: FloatArray
     line_room: FloatArray
     power: int

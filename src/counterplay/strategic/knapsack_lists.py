@@ -53,7 +53,9 @@ def list_choices(
     """
     blocks = problem.start.size - 1
     rest_phi, rest_gain = _rest(problem, phi)
-    states, begin, end = _empty(1024), 0, 1
+    states = _empty(1024)
+    end = states.price.size - 1023  # no literal, with which numba would compile everything again
+    begin = end - 1
     for g in range(levels):
         step = (rest_phi[g + 1], rest_gain[g + 1])
         if g < blocks:
@@ -69,7 +71,10 @@ def list_choices(
             if new.gain[i] <= top_gain or (aim.cheapest and new.price[i] >= record.value[0]):
                 continue
             top_gain = new.gain[i]
-            states = _pushed(states, end, new.price[i], new.gain[i], new.parent[i], new.option[i])
+            if end == states.price.size:
+                states = _longer(states)
+            states.price[end], states.gain[end] = new.price[i], new.gain[i]
+            states.parent[end], states.option[end] = new.parent[i], new.option[i]
             end += 1
     return states, begin, end
 
@@ -204,18 +209,14 @@ def _ends(aim: Aim, record: Record, price: float, gain: float) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _pushed(states: States, count: int, p: float, v: float, parent: int, option: int) -> States:
-    """Return the list with one more partial choice."""
-    if count == states.price.size:
-        states = States(
-            np.concatenate((states.price, np.empty(count))),
-            np.concatenate((states.gain, np.empty(count))),
-            np.concatenate((states.parent, np.empty(count, np.int64))),
-            np.concatenate((states.option, np.empty(count, np.int64))),
-        )
-    states.price[count], states.gain[count] = p, v
-    states.parent[count], states.option[count] = parent, option
-    return states
+def _longer(states: States) -> States:
+    """Return the list with twice the room."""
+    count = states.price.size
+    new = _empty(2 * count)
+    for s in range(count):
+        new.price[s], new.gain[s] = states.price[s], states.gain[s]
+        new.parent[s], new.option[s] = states.parent[s], states.option[s]
+    return new
 
 
 @numba.njit(cache=True, nogil=True)
@@ -250,7 +251,10 @@ def _menu_step(
                 if aim.cheapest:
                     continue
             if _alive(aim, record, p, v, rest[0], rest[1]):
-                new = _pushed(new, count, p, v, s, o)
+                if count == new.price.size:
+                    new = _longer(new)
+                new.price[count], new.gain[count] = p, v
+                new.parent[count], new.option[count] = s, o
                 count += 1
                 if count > most:
                     return new, -1
@@ -289,7 +293,10 @@ def _stair_step(
                     record.where[0], record.where[1], record.where[2] = s, g, m
                 enough = aim.cheapest and v >= aim.amount
                 if inside and not enough and _alive(aim, record, p, v, rest[0], rest[1]):
-                    new = _pushed(new, count, p, v, s, m)
+                    if count == new.price.size:
+                        new = _longer(new)
+                    new.price[count], new.gain[count] = p, v
+                    new.parent[count], new.option[count] = s, m
                     count += 1
                     if count > most:
                         return new, -1
@@ -309,17 +316,15 @@ def _hopeless(aim: Aim, record: Record, p: float, v: float, rest_phi: float) -> 
 
 
 @numba.njit(cache=True, nogil=True)
-def write_choice(
-    problem: Problem, states: States, where: IntArray, choice: IntArray, ended: bool
-) -> None:
+def write_choice(problem: Problem, states: States, where: IntArray, choice: IntArray) -> None:
     """Follow the parents of a choice (state, block, option) back to the first block.
 
-    ``ended`` says that the option of the block counts, too.
+    An option below 0 says that nothing is taken from the block.
     """
     s, level = where[0], where[1]
     blocks = problem.start.size - 1
     choice[:blocks], choice[blocks:] = -1, 0
-    if ended:
+    if where[2] >= 0:
         choice[level] = where[2]
     while level > 0:
         level -= 1

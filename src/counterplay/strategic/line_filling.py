@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from counterplay.core.validation import FloatArray
+from counterplay.core.validation import FloatArray, IntArray
 
 
 def fill_lines(
@@ -121,42 +121,54 @@ def _level(need: FloatArray, gain: FloatArray, c: FloatArray, room: FloatArray) 
     return np.where(fits.any(axis=1), level, np.inf)
 
 
+def filling_order(gain: FloatArray, price: FloatArray, room: FloatArray, power: float) -> IntArray:
+    """Return the order in which the lines of one person are full, as their level or budget rises.
+
+    Examples
+    --------
+    >>> filling_order(np.array([1.0, 4.0]), np.array([1.0, 2.0]), np.array([9.0, 9.0]), 1)
+    array([1, 0])
+    """
+    # by the price of gain; or by the level at which min(room, t gain / price^2) is all the room
+    last = price / gain if power == 1 else room * price**2 / gain
+    return np.argsort(last, kind="stable")
+
+
 @numba.njit(cache=True, nogil=True)
 def fill_need(
     need: float, gain: FloatArray, price: FloatArray, room: FloatArray, power: int, out: FloatArray
 ) -> float:
-    """Fill lines for one person; returns the sum of price^power, infinite if out of reach."""
-    d = gain.size
+    """Fill one person's lines, given in filling order.
+
+    Returns the sum of price^power, infinite if the need is out of reach.
+    """
     out[:] = 0.0
     if need <= 0.0:
         return 0.0
     left, total = need, 0.0
     if power == 1:
-        order = np.argsort(price / gain)
-        for j in order:
+        for j in range(gain.size):
             amount = min(room[j], left / gain[j])
             out[j] = amount
             total += amount * price[j]
             left -= amount * gain[j]
             if amount < room[j]:
                 return float(total)
-        return float(total) if left <= 1e-15 * need else np.inf
-    # square prices: amounts min(room, t c) with one common level t
-    c = gain / price**2
-    order = np.argsort(room / c)
+        return total if left <= 1e-15 * need else np.inf
+    # square prices: amounts min(room, t c) with one common level t and c = gain / price^2
     slope = 0.0
-    for j in range(d):
-        slope += gain[j] * c[j]
-    for j in order:
+    for j in range(gain.size):
+        slope += gain[j] * (gain[j] / price[j] ** 2)
+    for j in range(gain.size):
         t = left / slope if slope > 0.0 else np.inf
-        if t * c[j] <= room[j]:
-            for k in range(d):
-                amount = min(room[k], t * c[k])
-                out[k] = amount
-                total += (amount * price[k]) ** 2
+        c = gain[j] / price[j] ** 2
+        if t * c <= room[j]:
+            for k in range(gain.size):
+                out[k] = min(room[k], t * (gain[k] / price[k] ** 2))
+                total += (out[k] * price[k]) ** 2
             return total
         left -= gain[j] * room[j]
-        slope -= gain[j] * c[j]
+        slope -= gain[j] * c
     return np.inf
 
 
@@ -164,33 +176,35 @@ def fill_need(
 def fill_rest(
     rest: float, gain: FloatArray, price: FloatArray, room: FloatArray, power: int, out: FloatArray
 ) -> float:
-    """Spend what is left of sum price^power on lines for one person; returns the gain."""
+    """Spend what is left of sum price^power on one person's lines, given in filling order.
+
+    Returns the gain.
+    """
     out[:] = 0.0
     if rest <= 0.0 or gain.size == 0:
         return 0.0
     left, total = rest, 0.0
     if power == 1:
-        for j in np.argsort(price / gain):
+        for j in range(gain.size):
             out[j] = min(room[j], left / price[j])
             total += out[j] * gain[j]
             left -= out[j] * price[j]
             if left <= 0.0:
                 break
-        return float(total)
+        return total
     # one common level t: lines that are full first leave the budget to the others
-    c = gain / price**2
-    unit = 0.0
+    unit = 0.0  # squared price of one level
     for j in range(gain.size):
-        unit += (price[j] * c[j]) ** 2
+        unit += (gain[j] / price[j]) ** 2
     level = np.inf
-    for j in np.argsort(room / c):
+    for j in range(gain.size):
         t = np.sqrt(max(left, 0.0) / unit) if unit > 0.0 else np.inf
-        if t * c[j] <= room[j]:
+        if t * (gain[j] / price[j] ** 2) <= room[j]:
             level = t
             break
         left -= (price[j] * room[j]) ** 2
-        unit -= (price[j] * c[j]) ** 2
+        unit -= (gain[j] / price[j]) ** 2
     for j in range(gain.size):
-        out[j] = min(room[j], level * c[j])
+        out[j] = min(room[j], level * (gain[j] / price[j] ** 2))
         total += out[j] * gain[j]
-    return float(total)
+    return total
