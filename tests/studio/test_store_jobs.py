@@ -182,13 +182,13 @@ def test_killed_workers_in_full(settings: Settings) -> None:
 
 @pytest.mark.claim("28.06")
 def test_a_stopped_worker_that_goes_on_writes_nothing(settings: Settings) -> None:
-    short = replace(settings, lease=0.6)
+    short = replace(settings, lease=2.0)
     with Store.open(short) as store:
         number = store.enqueue("probe", {"seconds": 0.5})
         with worker(short) as stopped:
             until(lambda: store.job(number).state == "running")
             os.killpg(stopped.pid, signal.SIGSTOP)
-            time.sleep(0.7)
+            time.sleep(2.1)
             new = store.claim("new", Watch())
             assert new is not None
             os.killpg(stopped.pid, signal.SIGCONT)
