@@ -182,17 +182,23 @@ def test_killed_workers_in_full(settings: Settings) -> None:
 
 @pytest.mark.claim("28.06")
 def test_a_stopped_worker_that_goes_on_writes_nothing(settings: Settings) -> None:
-    short = replace(settings, lease=2.0)
-    with Store.open(short) as store:
-        number = store.enqueue("probe", {"seconds": 0.5})
-        with worker(short) as stopped:
+    found, watch = [], Watch()
+    with Store.open(settings) as store, Store.open(replace(settings, lease=0.3)) as hasty:
+
+        def taken() -> bool:
+            found.append(hasty.claim("new", watch))
+            return found[-1] is not None
+
+        number = store.enqueue("probe", {"seconds": 2.0})
+        with worker(settings) as stopped:
             until(lambda: store.job(number).state == "running")
             os.killpg(stopped.pid, signal.SIGSTOP)
-            time.sleep(2.1)
-            new = store.claim("new", Watch())
+            until(taken)
+            new = found[-1]
             assert new is not None
+            assert store.beat(new)  # a lease that no busy machine outlasts
             os.killpg(stopped.pid, signal.SIGCONT)
-            for _ in range(10):  # the new holder lives
+            for _ in range(25):  # the new holder lives
                 assert store.beat(new)
                 time.sleep(0.08)
             assert store.job(number).state == "running"
