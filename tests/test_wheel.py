@@ -151,8 +151,8 @@ def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProc
     ("arguments", "expected"),
     [
         (["--help"], "Machine learning when the data plays back"),
-        (["list"], "tradeoff/switch-tax"),
-        (["run", "tradeoff/switch-tax", "--check"], "holds"),
+        (["list"], "defection/sandwich"),
+        (["run", "defection/sandwich", "--check"], "holds"),
     ],
 )
 def test_commands_work_without_constraints(
