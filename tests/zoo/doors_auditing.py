@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from counterplay.auditing.guess import guess_table
 from counterplay.auditing.outcome import read_outcome
 from counterplay.auditing.plan import run_plan
 from counterplay.auditing.roles import check_moves, check_roles
+from counterplay.auditing.sections import planted
 from counterplay.tables import Labels, Table
 
 from .animals import frame, labels
@@ -47,6 +49,12 @@ def _audited(X: Any, y: Any, model: Any = MODEL, section: str = "honest", **more
     found = audit(model, rows, label="outcome", positive=wanted, sections=[section], **more)
     assert not any(part.failed for part in found.record.absent), found.record.absent
     return {name: (q.value, q.low, q.high) for name, q in found.quantities.items()}
+
+
+def _planted(X: Any, y: Any) -> Any:
+    """The attack on three people instead of twelve."""
+    with patch.object(planted, "TARGETS", 3):
+        return _audited(X, y, section="planted")
 
 
 def _trained(X: Any, y: Any) -> Any:
@@ -91,7 +99,7 @@ def _context(X: Any, y: Any) -> Any:
 DOORS = {
     "audit": _audited,
     "audit:gaming": lambda X, y: _audited(X, y, section="gaming", config=MOVES),
-    "audit:planted": lambda X, y: _audited(X, y, section="planted"),
+    "audit:planted": _planted,
     "audit:no model": _trained,
     "audit:train": _against,
     "audit:init": lambda X, y: config_text(_rows(X, y), guess_table(_rows(X, y))),
