@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -62,15 +63,20 @@ def unopenable(name: str, text: str) -> list[str]:
 
 def grouped_parameters(name: str, text: str) -> list[str]:
     """Return the entries of numpydoc sections that name several parameters at once."""
-    found = []
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for entry in entries(ast.get_docstring(node) or ""):
-            if re.match(r"\*{0,2}\w+(?:, ?\*{0,2}\w+)+ *(?::|$)", entry):
-                where = getattr(node, "name", "module")
-                found.append(f"{name}: {where}: {entry.strip()}")
-    return found
+    return [
+        f"{name}: {where}: {entry.strip()}"
+        for where, docstring in docstrings(text)
+        for entry in entries(docstring)
+        if re.match(r"\*{0,2}\w+(?:, ?\*{0,2}\w+)+ *(?::|$)", entry)
+    ]
+
+
+@functools.cache
+def docstrings(text: str) -> list[tuple[str, str]]:
+    """Return what is documented in a file, by name, and its docstring."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return [(getattr(node, "name", "module"), ast.get_docstring(node) or "") for node in nodes]
 
 
 def entries(docstring: str) -> Iterator[str]:
@@ -153,11 +159,10 @@ def test_grouped_parameters_are_recognised() -> None:
 def without_heading(name: str, text: str) -> list[str]:
     """Return the docstrings whose examples the site would show as quotations."""
     found = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            before, prompt, _ = (ast.get_docstring(node) or "").partition(">>>")
-            if prompt and not re.search(r"^Examples\n-+$", before, re.M):
-                found.append(f"{name}: {getattr(node, 'name', 'module')}")
+    for where, docstring in docstrings(text):
+        before, prompt, _ = docstring.partition(">>>")
+        if prompt and not re.search(r"^Examples\n-+$", before, re.M):
+            found.append(f"{name}: {where}")
     return found
 
 
