@@ -20,9 +20,12 @@ Menu = list[tuple[float, float]]
 def problem_of(menus: list[Menu], stairs: list[Any], lines: list[Any], power: int) -> Problem:
     price = np.array([p for m in menus for p, _ in m])
     a, b, top = (np.array([s[k] for s in stairs]) for k in range(3))
-    # the rate, or the level at which a line is full
-    last = (lambda g, p, r: p / g) if power == 1 else (lambda g, p, r: r * p * p / g)
-    lines = sorted(lines, key=lambda line: last(*line))
+
+    def last(line: Any) -> float:  # the rate, or the level at which a line is full
+        gain, unit, room = line
+        return float(unit / gain if power == 1 else room * unit**2 / gain)
+
+    lines = sorted(lines, key=last)
     sigma, unit, room = (np.array([s[k] for s in lines]) for k in range(3))
     return Problem(
         np.cumsum([0, *map(len, menus)]).astype(np.int64),
@@ -79,13 +82,14 @@ def by_milp(need: float, menus: list[Menu], stairs: Any, lines: Any) -> float:
     price = [p for m in menus for p, _ in m] + [s[0] for s in stairs] + [s[1] for s in lines]
     gain = [g for m in menus for _, g in m] + [s[1] for s in stairs] + [s[0] for s in lines]
     options = sum(map(len, menus))
-    rows, low, high = [gain], [need], [np.inf]
+    rows: list[Any] = [gain]
+    low, high = [need], [np.inf]
     at = 0
     for menu in menus:
         row = np.zeros(len(price))
         row[at : at + len(menu)] = 1
         at += len(menu)
-        rows, low, high = [*rows, row], [*low, -np.inf], [*high, 1]  # type: ignore[list-item]
+        rows, low, high = [*rows, row], [*low, -np.inf], [*high, 1.0]
     top = [1] * options + [s[2] for s in stairs] + [s[2] for s in lines]
     found = milp(
         price,

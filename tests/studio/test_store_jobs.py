@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -42,9 +42,9 @@ def worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def until(condition: object, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.05)
 
@@ -190,7 +190,7 @@ def test_a_stopped_worker_that_goes_on_writes_nothing(settings: Settings) -> Non
             return found[-1] is not None
 
         number = store.enqueue("probe", {"seconds": 2.0})
-        with worker(settings) as stopped:
+        with worker(replace(settings, lease=4.0)) as stopped:  # it looks every second
             until(lambda: store.job(number).state == "running")
             os.killpg(stopped.pid, signal.SIGSTOP)
             until(taken)

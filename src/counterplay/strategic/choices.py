@@ -154,13 +154,12 @@ class Choices:
         enter = np.array([modes.get(line.name) == "enter" for line in self.lines], dtype=bool)
         made = np.where(enter, self.gap[i], 0.0)
         room = self.room[i] - made
-        gain, price = self.line_gain[open_], self.line_price[open_]
-        open_ = open_[filling_order(gain, price, room[open_], self.power)]
-        made, room = made[open_], room[open_]
-        paid += [(float(m * self.line_price[j]), float(m * self.line_gain[j]))
-                 for j, m in zip(open_, made)]  # fmt: skip
+        gain, price = self.line_gain, self.line_price
+        open_ = open_[filling_order(gain[open_], price[open_], room[open_], self.power)]
+        gain, price, made, room = gain[open_], price[open_], made[open_], room[open_]
+        paid += zip((made * price).tolist(), (made * gain).tolist())
         return PersonMenus(
-            self._problem(rows, stairs, open_, room),
+            self._problem(rows, stairs, (gain, price, room)),
             [(row[0], row[1]) for row in rows],
             [stair[:3] for stair in stairs],
             open_,
@@ -170,7 +169,7 @@ class Choices:
         )
 
     def _problem(
-        self, rows: list[Any], stairs: list[Any], open_: IntArray, room: FloatArray
+        self, rows: list[Any], stairs: list[Any], lines: tuple[FloatArray, FloatArray, FloatArray]
     ) -> Problem:
         power = 1 if np.isinf(self.power) else int(self.power)
         return Problem(
@@ -180,9 +179,7 @@ class Choices:
             np.array([s[3] for s in stairs], dtype=np.float64),
             np.array([s[4] for s in stairs], dtype=np.float64),
             np.array([s[5] for s in stairs], dtype=np.int64),
-            self.line_gain[open_] if len(self.lines) else np.zeros(0),
-            self.line_price[open_] if len(self.lines) else np.zeros(0),
-            room,
+            *lines,
             power,
         )
 
@@ -190,7 +187,8 @@ class Choices:
 def _stair(menu: Menu, i: int, made: int) -> tuple[Menu, int, int, float, float, int]:
     """Return a stair of person i: what is made already, price and gain of a step, steps left."""
     assert menu.steps is not None
-    line = Line(menu.name, menu.block, menu.slope)  # type: ignore[arg-type]
+    assert isinstance(menu.block, NumberBlock)  # only numbers have steps
+    line = Line(menu.name, menu.block, menu.slope)
     step = float(line.block.step or 0.0)
     left = int(menu.steps[i]) - made
     return menu, i, made, line.price * step, abs(menu.slope) * step, left

@@ -53,8 +53,8 @@ def list_choices(
     """
     blocks = problem.start.size - 1
     rest_phi, rest_gain = _rest(problem, phi)
-    states = _empty(1024)
-    end = states.price.size - 1023  # no literal, with which numba would compile everything again
+    states = _empty(1)  # nothing is chosen
+    end = states.price.size  # a literal 1 would have numba compile the steps once more
     begin = end - 1
     for g in range(levels):
         step = (rest_phi[g + 1], rest_gain[g + 1])
